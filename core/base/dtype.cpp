@@ -38,7 +38,8 @@ Dtype promote(Dtype a, Dtype b) {
   }
   if (is_unsigned(a) == is_unsigned(b)) return size_of(a) > size_of(b) ? a : b;
   const Dtype u = is_unsigned(a) ? a : b, s = is_unsigned(a) ? b : a;
-  if (u != Dtype::u8) return u == Dtype::u64 ? Dtype::f32 : (size_of(s) > size_of(u) ? s : u == Dtype::u16 ? Dtype::i32 : Dtype::i64);
+  if (u == Dtype::u64) return Dtype::f32;
+  if (u != Dtype::u8) return size_of(s) > size_of(u) ? s : u == Dtype::u16 ? Dtype::i32 : Dtype::i64;
   return s == Dtype::i8 ? Dtype::i16 : s;
 }
 

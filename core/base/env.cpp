@@ -27,7 +27,8 @@ std::string env(std::string_view name) {
     const char* got = std::getenv(std::string(name).c_str());
     if (!got || !*got) return std::string(v.fallback);
     const std::string value = got;
-    if (v.allowed.empty() || ("|" + std::string(v.allowed) + "|").find("|" + value + "|") != std::string::npos) return value;
+    const std::string allowed = "|" + std::string(v.allowed) + "|";
+    if (v.allowed.empty() || allowed.find("|" + value + "|") != std::string::npos) return value;
     fail(Code::bad_setting, std::string(name), str("must be one of ", v.allowed, ", got '", value, "'"));
   }
   fail(Code::internal, "env", str("variable ", name, " is not in the table of base/env.cpp"));

@@ -40,7 +40,8 @@ Dims broadcast(const Dims& a, const Dims& b, const std::string& where) {
     const int64_t x = i < rank - a.size() ? 1 : a[i - (rank - a.size())];
     const int64_t y = i < rank - b.size() ? 1 : b[i - (rank - b.size())];
     check(x == y || x == 1 || y == 1, Code::shape_mismatch, where,
-          str("shapes must broadcast, got ", text(a), " and ", text(b), " (sizes ", x, " and ", y, " at dimension ", i, ")"));
+          str("shapes must broadcast, got ", text(a), " and ", text(b), " (sizes ", x, " and ", y, " at dimension ", i,
+              ")"));
     out[i] = x == 1 ? y : x;
   }
   return out;

@@ -1,0 +1,74 @@
+# `make help` lists the targets. Everything lives in .venv and build/; a second run does only what has changed.
+PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
+JOBS ?= $(shell nproc)
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check
+export TORCHPORT_MAKE := 1
+
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help setup build run test check format unit pytest conformance bench docs clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*##/  make \1 -/p' $(MAKEFILE_LIST)
+
+setup: build  ## .venv with every dependency, and the extension built into python/torchport
+
+$(VENV)/.created: tools/preflight.py
+	@command -v $(PYTHON) >/dev/null || { echo "[python] must be Python 3.11, got none. Try: install it, or name one: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) tools/preflight.py
+	@echo "[setup 1/4] virtual environment in $(VENV)"
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null && $(PYTHON) -m venv $(VENV) \
+	  || { $(PYTHON) -m venv --without-pip $(VENV) && $(PYTHON) -m pip --python $(PY) install -q pip; }
+	@touch $@
+
+# torch first and pinned, so that no later package can bring in another one.
+$(VENV)/.installed: $(VENV)/.created pyproject.toml
+	@echo "[setup 2/4] build requirements (torch, CMake, Ninja, the CPU plugin)"
+	@$(PIP) install torch==2.13.0 "scikit-build-core>=0.11" cmake ninja xla-cpu-pjrt || $(PY) tools/preflight.py --pip-failed
+	@echo "[setup 3/4] torchport (editable) with its test requirements"
+	@$(PIP) install --no-build-isolation -e ".[test,check]" || $(PY) tools/preflight.py --pip-failed
+	@touch $@
+
+build/build.ninja: $(VENV)/.installed CMakeLists.txt tools/locate.py
+	@echo "[setup 4/4] configuring and building the extension with $(JOBS) jobs (a few minutes the first time)"
+	@$(VENV)/bin/cmake -B build -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja
+	@touch $@
+
+build: build/build.ninja  ## build what changed in core/
+	@$(VENV)/bin/ninja -C build -j $(JOBS)
+
+run: setup  ## the main job: train on cpu and on the device, compare
+	$(PY) examples/train.py
+
+test: setup check unit pytest  ## everything CI runs
+
+check: $(VENV)/.installed  ## text, layers, sizes, ruff
+	@$(PY) tools/text.py
+	@$(PY) tools/layers.py
+	@$(PY) tools/sizes.py
+	@$(VENV)/bin/ruff check --quiet . && echo "ruff: 0 findings"
+
+unit: build  ## C++ unit tests, without torch
+	@$(VENV)/bin/ninja -C build -j $(JOBS) unit_tests
+	@$(VENV)/bin/ctest --test-dir build --output-on-failure -j $(JOBS) --progress
+
+pytest: build  ## Python tests but for the slow suites
+	$(PY) -m pytest tests --ignore=tests/conformance
+
+conformance: setup  ## PyTorch's op_db against CPU (slow)
+	$(PY) -m pytest tests/conformance
+
+bench: setup  ## benchmarks against torch CPU, JSON in out/
+	@mkdir -p out
+	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(PY) $$file; done
+
+docs: setup  ## write the generated tables of docs/
+	$(PY) tools/tables.py
+
+format: $(VENV)/.installed  ## format the Python files
+	$(VENV)/bin/ruff format .
+
+clean:  ## remove build/, out/ and the built extension; .venv stays
+	rm -rf build out python/torchport/_C*.so
