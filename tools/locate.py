@@ -1,6 +1,7 @@
 """Print, as a CMake list of key=value, where the interpreter's torch, PJRT header, CPU plugin and GoogleTest are."""
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ def main() -> int:
     if torch_dir is None:
         print(f"[cmake] torch must be installed for {sys.executable}, got none. Try: make setup", file=sys.stderr)
         return 1
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # the extension to load is what is about to be built
     import torch  # only its own word on the C++ ABI is reliable
 
     plugin = package_dir("xla_plugins.xla_cpu_pjrt")
