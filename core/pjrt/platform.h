@@ -62,6 +62,10 @@ Platform choose(const std::string& setting, std::string* why = nullptr);
 // The platform of that name with its plugin found, whether or not a device is present: for compile-only work.
 Platform find(const std::string& name);
 
+// The caps of a running client: those of the registered platform that the plugin says it is (a plugin given by path may
+// call itself by a registered name), else what the platform was opened with.
+Caps running_caps(const Platform& opened, const std::string& reported_name);
+
 // Where "python:" plugins are looked for: the entries of sys.path. The Python layer gives them once, before choose().
 void set_search_path(std::vector<std::string>);
 // A plugin that Python found through entry points: one more place for a registered platform, or a platform of its own.
