@@ -28,7 +28,8 @@ std::string env(std::string_view name) {
     if (!got || !*got) return std::string(v.fallback);
     const std::string value = got;
     const std::string allowed = "|" + std::string(v.allowed) + "|";
-    if (v.allowed.empty() || allowed.find("|" + value + "|") != std::string::npos) return value;
+    const bool one = value.find('|') == std::string::npos;
+    if (v.allowed.empty() || (one && allowed.find("|" + value + "|") != std::string::npos)) return value;
     fail(Code::bad_setting, std::string(name), str("must be one of ", v.allowed, ", got '", value, "'"));
   }
   fail(Code::internal, "env", str("variable ", name, " is not in the table of base/env.cpp"));
