@@ -123,7 +123,10 @@ Number Args::raw(std::string_view name) const {
   return n;
 }
 Value Args::number(std::string_view name, Dtype d) {
-  const Number n = raw(name);
+  if (const Ref* r = std::get_if<Ref>(&attr(name))) return materialise(*r, d);
+  return number(raw(name), d);
+}
+Value Args::number(const Number& n, Dtype d) {
   if (n.runtime >= 0) return launch_.number(b_, n.runtime, d);
   switch (n.kind) {
     case Number::Kind::complex: return is_complex(d) ? b_.constant_complex(n.c.real(), n.c.imag(), d) : b_.constant(n.c.real(), d);
@@ -132,6 +135,7 @@ Value Args::number(std::string_view name, Dtype d) {
   }
 }
 bool Args::is(std::string_view name, double v) const {
+  if (std::holds_alternative<Ref>(attr(name))) return false;
   const Number n = raw(name);
   return n.runtime < 0 && n.kind != Number::Kind::complex && n.real() == v;
 }
@@ -166,6 +170,10 @@ Dims Args::ints(std::string_view name) const {
 std::vector<double> Args::floats(std::string_view name) const {
   const auto* v = std::get_if<std::vector<double>>(&attr(name));
   return v ? *v : std::vector<double>{};
+}
+std::vector<Number> Args::numbers(std::string_view name) const {
+  const auto* v = std::get_if<std::vector<Number>>(&attr(name));
+  return v ? *v : std::vector<Number>{};
 }
 std::vector<bool> Args::flags(std::string_view name) const {
   const auto* v = std::get_if<std::vector<bool>>(&attr(name));

@@ -1,6 +1,7 @@
 #include "ops/op.h"
 
-#include <cmath>
+#include <mutex>
+#include <utility>
 
 namespace torchport::ops {
 
@@ -11,16 +12,23 @@ std::map<std::string, Op, std::less<>>& registry() {
 }
 }  // namespace
 
-const Op* find(std::string_view name) {
-  const auto it = registry().find(name);
-  return it == registry().end() ? nullptr : &it->second;
+void derive_foreach(std::map<std::string, Op, std::less<>>&);  // ops/foreach.cpp
+
+// The list ops follow from the element ops, so they join at the first look, when every block has registered itself.
+const std::map<std::string, Op, std::less<>>& all() {
+  static std::once_flag once;
+  std::call_once(once, [] { derive_foreach(registry()); });
+  return registry();
 }
-const std::map<std::string, Op, std::less<>>& all() { return registry(); }
+const Op* find(std::string_view name) {
+  const auto it = all().find(name);
+  return it == all().end() ? nullptr : &it->second;
+}
 
 Register::Register(const char* names, const char* file, int line, Lower lower, Traits traits) {
   std::istringstream words(names);
   for (std::string name; words >> name;) {
-    const auto [it, fresh] = registry().emplace(name, Op{name, file, line, lower, traits});
+    const auto [it, fresh] = registry().emplace(name, Op{name, file, line, lower, traits, {}});
     check(fresh, Code::internal, "registry", str(file, ":", line, " names ", name, ", which ", it->second.file, ":", it->second.line, " has already"));
   }
 }
@@ -43,11 +51,12 @@ char Op::mark(std::string_view arg) const {
 }
 
 Values lower(Builder& b, const Op& op, Args& a) {
-  b.where = a.where();
+  const std::string outer = std::exchange(b.where, a.where());
   Values out = op.lower(b, a).values;
   if (op.traits.opmath && op.traits.promote != Promote::none && is_half(a.dtype()))
     for (Value& v : out)
       if (v && v.dtype() == Dtype::f32) v = b.cast(v, a.dtype());
+  b.where = outer;
   return out;
 }
 

@@ -64,6 +64,7 @@ struct Op {
   int line;
   Lower lower;
   Traits traits;
+  std::string element;  // of a derived list op: the op of one element and its arguments (ops/foreach.cpp)
   char mark(std::string_view arg) const;  // the mark of an argument, 0 when it has none
   bool has_mark(std::string_view arg, char c) const;
 };
@@ -98,8 +99,10 @@ class Args {
   Dtype dtype() const { return common_; } // the common dtype after promotion (before opmath)
   Dtype result_dtype() const { return common_; }
 
-  // Numbers as 0-d values of a dtype: a constant when static, else a runtime operand.
+  // Numbers as 0-d values of a dtype: a constant when static, else a runtime operand. Where another overload has a 0-d
+  // tensor of that name (lr), that tensor.
   Value number(std::string_view name, Dtype);
+  Value number(const graph::Number&, Dtype);
   bool is(std::string_view name, double v) const;  // static and equal
   double f(std::string_view name) const;            // a static number's value
   double f(std::string_view name, double fallback) const;
@@ -111,6 +114,7 @@ class Args {
   bool flag(std::string_view name, bool fallback) const;
   Dims ints(std::string_view name) const;                     // None = {}
   std::vector<double> floats(std::string_view name) const;
+  std::vector<graph::Number> numbers(std::string_view name) const;  // of a Scalar[]
   std::vector<bool> flags(std::string_view name) const;
   std::string text(std::string_view name) const;              // None = ""
   Dtype dtype(std::string_view name, Dtype fallback) const;   // of a ScalarType argument
@@ -134,10 +138,13 @@ class Args {
   void check(bool ok, Code code, const std::string& what) const { if (!ok) fail(code, what); }
   std::string where() const { return std::string(name_); }  // "add": for messages
   const std::string& op_name() const { return op_.name; }    // "add.Tensor"
+  const Op& op() const { return op_; }
+  const std::vector<std::string>& arg_names() const { return node_.schema->args; }
+  Launch& launch() { return launch_; }                        // for call() of ops/call.h
+  const graph::Attr* find_attr(std::string_view name) const;  // null when the overload has no such argument
 
  private:
   const graph::Attr& attr(std::string_view name) const;
-  const graph::Attr* find_attr(std::string_view name) const;
   void find_common();
   Value materialise(graph::Ref, std::optional<Dtype>);
   Dtype number_dtype(const graph::Number&) const;
