@@ -67,6 +67,7 @@ struct Write {  // value `value` (or the node's assignment) goes through `view` 
 
 struct Graph {
   std::vector<Type> inputs;  // dense values of the buffers
+  std::vector<bool> read;    // per input: false = nothing was ever stored there: no argument, reads as zeros; empty list = all true
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<int> results;   // values that become new tensors

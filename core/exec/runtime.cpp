@@ -1,0 +1,148 @@
+#include "exec/runtime.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "base/env.h"
+
+namespace torchport::exec {
+
+namespace {
+
+std::atomic<bool> opened{false}, forked{false};
+
+// Keeps the StableHLO text of a program under TORCHPORT_DUMP; written under a temporary name, then renamed.
+void dump(const std::string& text, const std::string& name, int64_t number) {
+  const std::string folder = env("TORCHPORT_DUMP");
+  if (folder.empty()) return;
+  std::filesystem::create_directories(folder);
+  char prefix[16];
+  std::snprintf(prefix, sizeof prefix, "%04lld-", static_cast<long long>(number));
+  std::string clean = name;
+  for (char& c : clean)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '_';
+  const std::filesystem::path path = std::filesystem::path(folder) / (prefix + clean + ".mlir"), part = path.string() + ".part";
+  std::ofstream(part) << text;
+  std::filesystem::rename(part, path);
+}
+
+struct StoredKey {
+  std::vector<uint64_t> words;
+  std::shared_ptr<const Program> program;
+};
+std::shared_mutex cache_mutex;
+std::unordered_multimap<uint64_t, StoredKey>& cache() {
+  static auto* c = new std::unordered_multimap<uint64_t, StoredKey>;  // outlives every thread
+  return *c;
+}
+
+// What this thread has launched: open addressing by hash, pointing into the shared cache, whose entries never move or die.
+struct Seen {
+  uint64_t hash = 0;
+  const StoredKey* key = nullptr;
+};
+constexpr size_t kSeen = 4096;
+thread_local std::vector<Seen> seen;
+
+bool equal(const StoredKey& k, std::span<const uint64_t> words) {
+  return k.words.size() == words.size() && std::memcmp(k.words.data(), words.data(), words.size_bytes()) == 0;
+}
+
+}  // namespace
+
+uint64_t hash_words(std::span<const uint64_t> words) {
+  uint64_t h = 0x9E3779B97F4A7C15ull ^ words.size();
+  for (uint64_t w : words) {
+    h = (h ^ w) * 0xff51afd7ed558ccdull;
+    h ^= h >> 32;
+  }
+  return h;
+}
+
+Runtime& Runtime::get() {
+  if (forked.load(std::memory_order_relaxed)) [[unlikely]]
+    fail(Code::forked, "device", "must not be used in a process forked after its first use, because the plugin's threads do not survive a fork",
+         "multiprocessing.set_start_method('spawn')");
+  static Runtime* runtime = new Runtime;  // never destroyed: buffers and plugin threads may outlive static destruction
+  return *runtime;
+}
+bool Runtime::is_open() { return opened.load(); }
+void Runtime::after_fork() {
+  if (opened.load()) forked.store(true);
+}
+bool Runtime::in_bad_fork() { return forked.load(); }
+
+Runtime::Runtime() {
+  client_ = pjrt::Client::open(pjrt::choose(env("TORCHPORT_PLATFORM"), &note_));
+  opened.store(true);
+}
+
+Settings Runtime::settings(Dtype default_dtype) const {
+  const pjrt::Caps& caps = client_->caps();
+  return {default_dtype, precision_, caps.f64, caps.s64_dot, caps.donation};
+}
+void Runtime::set_precision(std::string p) {
+  std::lock_guard lock(mutex_);
+  precision_ = std::move(p);
+}
+
+std::shared_ptr<const Program> Runtime::compile(const graph::Graph& g, const Settings& s, const std::string& name) {
+  const auto start = std::chrono::steady_clock::now();
+  Lowered lowered = lower(g, s);
+  const int64_t number = counters.compiled.fetch_add(1) + 1;
+  dump(lowered.text, name, number);
+  std::unique_ptr<pjrt::Executable> executable;
+  try {
+    executable = client_->compile(lowered.text);
+  } catch (const Error& e) {
+    if (e.code == Code::out_of_memory) throw;
+    fail(Code::compile_failed, name, str("must compile on ", client_->platform_name(), ", got ", e.text), "TORCHPORT_DUMP=dump keeps the StableHLO text");
+  }
+  lowered.text.clear();
+  auto program = std::make_shared<Program>(std::move(lowered), std::move(executable));
+  program->name = name;
+  const int64_t us = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
+  counters.compile_us.fetch_add(us);
+  std::lock_guard lock(mutex_);
+  compiled_.push_back({name, us, program});
+  return program;
+}
+
+const Program* Runtime::lookup(const KeyView& key) {
+  if (seen.empty()) [[unlikely]] seen.resize(kSeen);
+  Seen& slot = seen[key.hash % kSeen];
+  if (slot.key && slot.hash == key.hash && equal(*slot.key, key.words)) return slot.key->program.get();
+  std::shared_lock lock(cache_mutex);
+  const auto [begin, end] = cache().equal_range(key.hash);
+  for (auto it = begin; it != end; ++it)
+    if (equal(it->second, key.words)) {
+      slot = {key.hash, &it->second};
+      return it->second.program.get();
+    }
+  return nullptr;
+}
+
+const Program* Runtime::insert(const KeyView& key, std::shared_ptr<const Program> program) {
+  std::unique_lock lock(cache_mutex);
+  const auto [begin, end] = cache().equal_range(key.hash);
+  for (auto it = begin; it != end; ++it)
+    if (equal(it->second, key.words)) return it->second.program.get();  // another thread was first
+  return cache().emplace(key.hash, StoredKey{{key.words.begin(), key.words.end()}, std::move(program)})->second.program.get();
+}
+
+std::vector<Runtime::Compiled> Runtime::programs() const {
+  std::lock_guard lock(mutex_);
+  return compiled_;
+}
+void Runtime::reset_counters() {
+  counters.compiled = counters.launches = counters.compile_us = counters.host_syncs = 0;
+  std::lock_guard lock(mutex_);
+  compiled_.clear();
+}
+
+}  // namespace torchport::exec

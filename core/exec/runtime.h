@@ -1,0 +1,65 @@
+// The open platform and the program cache: one a process, opened at the first use of a device.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/program.h"
+#include "pjrt/client.h"
+
+namespace torchport::exec {
+
+// A launch's identity: the words that aten/ collects while it walks the arguments.
+struct KeyView {
+  std::span<const uint64_t> words;
+  uint64_t hash;
+};
+uint64_t hash_words(std::span<const uint64_t>);
+
+class Runtime {
+ public:
+  static Runtime& get();  // opens the platform; throws when there is none, and in a forked child
+  static bool is_open();
+  static void after_fork();      // in the child: every later use throws Code::forked
+  static bool in_bad_fork();
+
+  pjrt::Client& client() { return *client_; }
+  pjrt::Device& device(int index) { return client_->device(index); }
+  int device_count() const { return static_cast<int>(client_->devices().size()); }
+  const std::string& note() const { return note_; }  // what "auto" passed over
+
+  Settings settings(Dtype default_dtype) const;
+  // Compiles or finds a program by the text of its StableHLO. name: for the report.
+  std::shared_ptr<const Program> compile(const graph::Graph&, const Settings&, const std::string& name);
+
+  // The cache of eager launches. lookup is lock-free on a thread that has seen the key before.
+  const Program* lookup(const KeyView&);
+  const Program* insert(const KeyView&, std::shared_ptr<const Program>);
+
+  struct Counters {
+    std::atomic<int64_t> compiled{0}, launches{0}, compile_us{0}, host_syncs{0};
+  };
+  Counters counters;
+  struct Compiled {
+    std::string name;
+    int64_t us;
+    std::shared_ptr<const Program> program;
+  };
+  std::vector<Compiled> programs() const;  // in order of compilation
+  void reset_counters();
+  void set_precision(std::string p);
+
+ private:
+  Runtime();
+  std::string note_;
+  std::unique_ptr<pjrt::Client> client_;
+  mutable std::mutex mutex_;
+  std::vector<Compiled> compiled_;
+  std::string precision_ = "HIGHEST";
+};
+
+}  // namespace torchport::exec
