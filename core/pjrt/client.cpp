@@ -54,7 +54,7 @@ std::unique_ptr<Executable> Client::compile(std::string_view stablehlo_text, con
                        .compile_options = encoded.data(),
                        .compile_options_size = encoded.size()})
                      .executable;
-  return std::make_unique<Executable>(api_, loaded, devices_.size() > 1);
+  return std::make_unique<Executable>(api_, loaded);
 }
 
 std::unique_ptr<Executable> Client::load(std::string_view serialized) {
@@ -63,7 +63,7 @@ std::unique_ptr<Executable> Client::load(std::string_view serialized) {
                        .serialized_executable = serialized.data(),
                        .serialized_executable_size = serialized.size()})
                      .loaded_executable;
-  return std::make_unique<Executable>(api_, loaded, devices_.size() > 1);
+  return std::make_unique<Executable>(api_, loaded);
 }
 
 BufferPtr Client::to_device(const void* data, Dtype dtype, const int64_t* dims, size_t rank, Device& device) {

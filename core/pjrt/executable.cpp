@@ -2,10 +2,11 @@
 
 namespace torchport::pjrt {
 
-Executable::Executable(const Api& api, PJRT_LoadedExecutable* loaded, bool pass_device)
+// A portable program has no device assignment, also after serialising, and so no devices of its own.
+Executable::Executable(const Api& api, PJRT_LoadedExecutable* loaded)
     : Program(api, PJRT(api, PJRT_LoadedExecutable_GetExecutable, {.loaded_executable = loaded}).executable),
       loaded_(loaded),
-      pass_device_(pass_device) {}
+      portable_(PJRT(api, PJRT_LoadedExecutable_AddressableDevices, {.executable = loaded}).num_addressable_devices == 0) {}
 
 void Executable::execute_all(PJRT_Buffer* const* const* inputs, size_t num_devices, size_t num_inputs,
                              PJRT_Buffer** const* outputs) const {

@@ -10,11 +10,11 @@ namespace torchport::pjrt {
 
 class Executable : public Program {
  public:
-  // pass_device: whether a launch must name its device (the client has several).
-  Executable(const Api&, PJRT_LoadedExecutable*, bool pass_device);
+  Executable(const Api&, PJRT_LoadedExecutable*);  // takes over the handle
   ~Executable() override { destroy<&PJRT_Api::PJRT_LoadedExecutable_Destroy>(api_, loaded_); }
 
   PJRT_LoadedExecutable* raw() const { return loaded_; }
+  bool is_portable() const { return portable_; }
 
   // Launches on one device and returns before it is done: outputs[0, num_outputs) are handles the caller owns, errors of
   // the computation come with their ready events. Inputs that the program aliases to outputs (tf.aliasing_output) are
@@ -32,7 +32,7 @@ class Executable : public Program {
     args.num_devices = 1;
     args.num_args = num_inputs;
     args.output_lists = &outputs;
-    args.execute_device = pass_device_ ? device.raw() : nullptr;
+    args.execute_device = portable_ ? device.raw() : nullptr;
     PJRT(api_, PJRT_LoadedExecutable_Execute, (args));
   }
 
@@ -42,7 +42,7 @@ class Executable : public Program {
 
  private:
   PJRT_LoadedExecutable* loaded_;
-  bool pass_device_;
+  bool portable_;  // bound to no device: each launch names one
 };
 
 }  // namespace torchport::pjrt

@@ -8,6 +8,8 @@
 #include <memory>
 #include <mutex>
 
+#include "base/env.h"
+
 namespace torchport::pjrt {
 
 static const PJRT_Api* open_library(const Platform& platform) {
@@ -41,8 +43,9 @@ const Api& load_plugin(const Platform& platform) {
   const std::string path = std::filesystem::canonical(platform.path);
   const std::lock_guard lock(mutex);
   if (const auto found = loaded.find(path); found != loaded.end()) return *found->second;
-  // XLA logs "I0000 ..." lines from the moment it loads; whoever wants them sets the variable.
-  setenv("TF_CPP_MIN_LOG_LEVEL", "1", /*overwrite=*/0);
+  // XLA writes its log to stderr by itself; below our "info" level only its errors are wanted there.
+  const std::string level = env("TORCHPORT_LOG");
+  setenv("TF_CPP_MIN_LOG_LEVEL", level == "info" || level == "debug" ? "0" : "2", /*overwrite=*/0);
   if (platform.prepare) platform.prepare();
   auto api = std::make_unique<Api>(Api{open_library(platform), platform.name});
   PJRT(*api, PJRT_Plugin_Initialize, {});
