@@ -1,6 +1,7 @@
 // Shared by the PJRT tests: one CPU client for the process, and small programs as text.
 #pragma once
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -10,10 +11,14 @@
 
 namespace torchport::pjrt {
 
-// TORCHPORT_TEST_SEARCH_PATH: the entries of sys.path, joined by colons.
+// TORCHPORT_TEST_SEARCH_PATH (entries of sys.path, joined by colons), else where the build found the CPU plugin.
 inline std::vector<std::string> test_search_path() {
-  const char* joined = std::getenv("TORCHPORT_TEST_SEARCH_PATH");
-  std::stringstream in(joined ? joined : "");
+  std::string joined;
+#ifdef TEST_CPU_PLUGIN  // .../site-packages/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so
+  joined = std::filesystem::path(TEST_CPU_PLUGIN).parent_path().parent_path().parent_path();
+#endif
+  if (const char* set = std::getenv("TORCHPORT_TEST_SEARCH_PATH")) joined = set;
+  std::stringstream in(joined);
   std::vector<std::string> out;
   for (std::string entry; std::getline(in, entry, ':');) out.push_back(entry);
   return out;

@@ -25,12 +25,20 @@ class Env {
   bool had_;
 };
 
+// A platform whose plugin nobody has, so that these tests hold whichever files core/devices has.
+DEVICE("absent") {
+  .plugin = {"env:ABSENT_LIBRARY_PATH", "python:libabsent/libabsent.so"},
+  .present = [] { return false; },
+  .priority = 1000,
+  .install = "pip install libabsent",
+};
+
 }  // namespace
 
-TEST(Platform, EveryDeviceFileRegisters) {
-  std::vector<std::string> names;
-  for (const Platform& p : platforms()) names.push_back(p.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"tpu", "neuron", "cuda", "cpu"}));
+TEST(Platform, RegisteredOnesComeByPriority) {
+  ASSERT_GE(platforms().size(), 2u);
+  EXPECT_EQ(platforms().front().name, "absent");
+  for (size_t i = 1; i < platforms().size(); ++i) EXPECT_GE(platforms()[i - 1].priority, platforms()[i].priority);
 }
 
 TEST(Platform, CpuOpens) {
@@ -51,7 +59,7 @@ TEST(Platform, AutoTakesWhatIsPresentAndSaysWhatItPassedOver) {
   const Platform chosen = choose("auto", &why);
   EXPECT_TRUE(chosen.present());
   EXPECT_TRUE(std::filesystem::exists(chosen.path));
-  EXPECT_TRUE(why.starts_with("using " + chosen.name)) << why;
+  EXPECT_TRUE(why.starts_with("using " + chosen.name + " (absent: no device")) << why;
 }
 
 TEST(Platform, DeviceCountComesFromTheEnvironment) {
@@ -102,27 +110,39 @@ TEST(Platform, MemoryLimitComesFromTheEnvironment) {
 TEST(Platform, MissingPluginSaysWhereItLooked) {
   set_search_path({"/nonexistent"});
   {
-    const Env unset("TPU_LIBRARY_PATH", nullptr);
-    const Error error = error_of([] { choose("tpu"); });
+    const Env unset("ABSENT_LIBRARY_PATH", nullptr);
+    const Error error = error_of([] { choose("absent"); });
     EXPECT_EQ(error.code, Code::plugin_missing);
-    EXPECT_EQ(error.where, "platform tpu");
+    EXPECT_EQ(error.where, "platform absent");
     EXPECT_EQ(error.text,
-              "no plugin found; looked at $TPU_LIBRARY_PATH (unset), python package libtpu (not installed)");
-    EXPECT_EQ(error.hint, "pip install libtpu");
+              "no plugin found; looked at $ABSENT_LIBRARY_PATH (unset), python package libabsent (not installed)");
+    EXPECT_EQ(error.hint, "pip install libabsent");
   }
   {
-    const Env wrong("TPU_LIBRARY_PATH", "/nonexistent/libtpu.so");
-    const Error error = error_of([] { choose("tpu"); });
-    EXPECT_NE(error.text.find("$TPU_LIBRARY_PATH (no such file: /nonexistent/libtpu.so)"), std::string::npos) << error.what();
+    const Env wrong("ABSENT_LIBRARY_PATH", "/nonexistent/libabsent.so");
+    const Error error = error_of([] { choose("absent"); });
+    EXPECT_NE(error.text.find("$ABSENT_LIBRARY_PATH (no such file: /nonexistent/libabsent.so)"), std::string::npos) << error.what();
   }
   EXPECT_EQ(error_of([] { choose("cpu"); }).code, Code::plugin_missing);
+  {
+    const std::string package = testing::TempDir() + "torchport_search";
+    std::filesystem::create_directories(package + "/libabsent");
+    set_search_path({package});
+    EXPECT_NE(error_of([] { find("absent"); }).text.find("python package libabsent (without libabsent.so)"), std::string::npos);
+    std::ofstream(package + "/libabsent/libabsent.so") << "text\n";
+    EXPECT_EQ(find("absent").path, package + "/libabsent/libabsent.so");  // compile-only work needs no device
+    const Error no_device = error_of([] { choose("absent"); });
+    EXPECT_EQ(no_device.code, Code::plugin_missing);
+    EXPECT_NE(no_device.text.find("must have a device"), std::string::npos) << no_device.what();
+    std::filesystem::remove_all(package);
+  }
   set_search_path(test_search_path());
 }
 
 TEST(Platform, UnknownNameIsABadSetting) {
   const Error error = error_of([] { choose("abacus"); });
   EXPECT_EQ(error.code, Code::bad_setting);
-  EXPECT_NE(error.text.find("cpu, or the path of a plugin, got 'abacus'"), std::string::npos) << error.what();
+  EXPECT_NE(error.text.find("or the path of a plugin, got 'abacus'"), std::string::npos) << error.what();
 }
 
 TEST(Platform, PathOfThePluginGetsTheCapsOfWhatItSaysItIs) {
