@@ -54,11 +54,12 @@ unit: build  ## C++ unit tests, without torch
 	@$(VENV)/bin/ninja -C build -j $(JOBS) unit_tests
 	@$(VENV)/bin/ctest --test-dir build --output-on-failure -j $(JOBS) --progress
 
-pytest: build  ## Python tests but for the slow suites
-	$(PY) -m pytest tests --ignore=tests/conformance
+pytest: build  ## Python tests
+	$(PY) -m pytest tests
 
-conformance: setup  ## PyTorch's op_db against CPU (slow)
-	$(PY) -m pytest tests/conformance
+conformance: setup  ## PyTorch's op_db against CPU (slow, not part of make test)
+	@mkdir -p out
+	$(PY) tests/conformance/run.py --jobs $(JOBS) --out out/conformance.jsonl
 
 bench: setup  ## benchmarks against torch CPU, JSON in out/
 	@mkdir -p out
@@ -67,8 +68,9 @@ bench: setup  ## benchmarks against torch CPU, JSON in out/
 docs: setup  ## write the generated tables of docs/
 	$(PY) tools/tables.py
 
-format: $(VENV)/.installed  ## format the Python files
-	$(VENV)/bin/ruff format .
+format: $(VENV)/.installed  ## format the C++ and Python files in place
+	@find core tests/unit -name '*.cpp' -o -name '*.h' | xargs $(VENV)/bin/clang-format -i
+	@$(VENV)/bin/ruff format .
 
 clean:  ## remove build/, out/ and the built extension; .venv stays
 	rm -rf build out python/torchport/_C*.so
