@@ -1,0 +1,181 @@
+"""One FX call as nodes of a program's graph: views become strided reads, other ops nodes of the op table."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.utils._python_dispatch import _disable_current_modes
+
+aten = torch.ops.aten
+Overload = torch._ops.OpOverload
+Convert = Callable[[Any], Any]
+
+
+class Ref:
+    """A value of the program's graph, until the extension's own reference takes its place."""
+
+    __slots__ = ("id",)
+
+    def __init__(self, id: Any) -> None:
+        self.id = id
+
+
+def full_name(op: Overload) -> str:
+    """ "aten::add.Tensor"; the default overload has no suffix."""
+    return op._schema.name + (f".{op._schema.overload_name}" if op._schema.overload_name else "")
+
+
+def is_view(op: Any) -> bool:
+    """Whether the schema says that the result shares the first argument's memory and nothing is written."""
+    if not isinstance(op, Overload) or op._schema.is_mutable or not op._schema.arguments:
+        return False
+    return op._schema.arguments[0].alias_info is not None and bool(op._schema.returns)
+
+
+@functools.cache
+def as_view(op: Overload) -> Overload | None:
+    """The view op with the same meaning: of a view itself, of _unsafe_view, of permute_copy and the like."""
+    if is_view(op):
+        return op
+    if op is aten._unsafe_view.default:
+        return aten.view.default
+    namespace, name = op._schema.name.split("::")
+    plain = name.removesuffix("_copy") if name.endswith("_copy") else name.removeprefix("unsafe_")
+    if namespace != "aten" or plain == name or not hasattr(aten, plain):
+        return None
+    packet = getattr(aten, plain)
+    overload = op._overloadname if op._overloadname in packet.overloads() else None
+    return None if overload is None or not is_view(getattr(packet, overload)) else getattr(packet, overload)
+
+
+_EMPTY = {
+    aten.empty.memory_format,
+    aten.empty_strided.default,
+    aten.empty_permuted.default,
+    aten.empty_like.default,
+    aten.new_empty.default,
+    aten.new_empty_strided.default,
+}
+
+
+def lower_call(core: Any, graph: Any, node: Node, convert: Convert) -> tuple[Any, Node | None]:
+    """Add a call to the graph. Returns its id or list of ids, and for a view the node it is a view of.
+
+    NotImplementedError when the op table has no lowering for it.
+    """
+    target, args, kwargs = node.target, node.args, node.kwargs
+    view = as_view(target)
+    if view is not None:
+        ids = _lower_view(core, graph, node, view, convert)
+        if ids is not None:
+            return ids, node.args[0] if is_view(target) else None
+    if target in _EMPTY:  # what it holds is not defined; zeros are
+        value = node.meta["val"]
+        target, args, kwargs = aten.full.default, ([int(s) for s in value.shape], 0), {"dtype": value.dtype}
+    elif target is torch.ops.prims.convert_element_type.default:
+        target, args, kwargs = aten._to_copy.default, args[:1], {"dtype": args[1]}
+    elif target in (aten._conj.default, aten.conj.default):
+        target = aten._conj_physical.default
+    elif target is aten._neg_view.default:
+        target = aten.neg.default
+    ids = graph.node(full_name(target), _arguments(core, node, target, args, kwargs, convert))
+    return _checked(graph, node, ids), None
+
+
+def _arguments(core: Any, node: Node, target: Overload, args: Any, kwargs: Any, convert: Convert) -> list[Any]:
+    """One entry per schema argument, in its order."""
+
+    def plain(arg: Any) -> Any:
+        if isinstance(arg, list | tuple):
+            return [plain(a) for a in arg]
+        arg = convert(arg)
+        if isinstance(arg, Ref):
+            return core.Ref(arg.id)
+        # Where a value lies and in which order are not the program's business.
+        return None if isinstance(arg, torch.device | torch.layout | torch.memory_format) else arg
+
+    given: list[Any] = []
+    for at, argument in enumerate(target._schema.arguments):
+        if at < len(args):
+            value = args[at]
+        elif argument.name in kwargs:
+            value = kwargs[argument.name]
+        else:
+            value = argument.default_value if argument.has_default_value() else None
+        if argument.name == "dtype" and value is None and not node.all_input_nodes:
+            value = node.meta["val"].dtype  # a factory: torch's default type of the moment of tracing
+        given.append(plain(value))
+    return given
+
+
+def _checked(graph: Any, node: Node, ids: list[int]) -> Any:
+    """The ids in the form of the op's result, after a look at whether the lowering gives what PyTorch says."""
+    value = node.meta["val"]
+    expected = list(value) if isinstance(value, list | tuple) else [value]
+    for value_id, tensor in zip(ids, expected, strict=True):
+        if tensor is None or value_id < 0:
+            continue
+        dtype, sizes = graph.result_type(value_id)
+        if dtype != tensor.dtype or list(sizes) != [int(s) for s in tensor.shape]:
+            raise RuntimeError(
+                f"[{node.target}] must give {tensor.dtype} {list(tensor.shape)} as PyTorch does, "
+                f"got {dtype} {list(sizes)} from its lowering (TP0001)"
+            )
+    return list(ids) if isinstance(value, list | tuple) else ids[0]
+
+
+def _lower_view(core: Any, graph: Any, node: Node, view: Overload, convert: Convert) -> Any:
+    """The call as strided reads of its dense input, or None when it is more than a read (another dtype, a conjugate)."""
+    source = node.args[0]
+    if not isinstance(source, Node):
+        return None
+    base = source.meta["val"]
+    sizes = [int(s) for s in base.shape]
+    ref = convert(source)
+    if view is aten.as_strided.default:
+        return _lower_as_strided(graph, node, ref.id)
+
+    def plain(arg: Any) -> Any:
+        if isinstance(arg, list | tuple):
+            return [plain(a) for a in arg]
+        return convert(arg)
+
+    with _disable_current_modes():
+        dense = torch.empty(sizes, dtype=base.dtype, device="meta")
+        got = view(dense, *(plain(a) for a in node.args[1:]), **{k: plain(a) for k, a in node.kwargs.items()})
+    parts = got if isinstance(got, list | tuple) else [got]
+    if any(p.dtype != base.dtype or p.is_conj() or p.is_neg() for p in parts):
+        return None
+    ids = [_read(graph, ref.id, sizes, p.shape, p.stride(), p.storage_offset()) for p in parts]
+    return ids if isinstance(got, list | tuple) else ids[0]
+
+
+def _read(graph: Any, value_id: int, base: list[int], sizes: Any, strides: Any, offset: int) -> int:
+    if list(sizes) == base and offset == 0 and torch.empty(base, device="meta").stride() == tuple(strides):
+        return value_id  # alias, detach and other views of the whole
+    return graph.view(value_id, list(sizes), list(strides), offset)
+
+
+def _lower_as_strided(graph: Any, node: Node, value_id: int) -> int:
+    """as_strided speaks of the storage, so the input must be all of its storage, in whatever order of dimensions."""
+    base = node.args[0].meta["val"]
+    sizes, strides = ([int(s) for s in node.args[at]] for at in (1, 2))
+    offset = node.args[3] if len(node.args) > 3 else node.kwargs.get("storage_offset")
+    offset = int(base.storage_offset() if offset is None else offset)
+    order = sorted(range(base.dim()), key=lambda d: (-int(base.stride(d)), d))
+    step = 1
+    for d in reversed(order):
+        if base.size(d) != 1 and base.stride(d) != step:
+            raise NotImplementedError("as_strided of a view that does not cover its storage")
+        step *= max(int(base.size(d)), 1)
+    last = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    if base.storage_offset() != 0 or (0 not in sizes and last >= base.numel()):
+        raise NotImplementedError("as_strided of a view that does not cover its storage")
+    if order != list(range(base.dim())):
+        dense = torch.empty(base.shape, device="meta").stride()
+        value_id = graph.view(value_id, [int(base.size(d)) for d in order], [dense[d] for d in order], 0)
+    return graph.view(value_id, sizes, strides, offset)
