@@ -4,7 +4,6 @@ JOBS ?= $(shell nproc)
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
-export TORCHPORT_MAKE := 1
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
