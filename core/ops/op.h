@@ -23,9 +23,12 @@ namespace torchport::ops {
 using hlo::Body;
 using hlo::Builder;
 using hlo::Cmp;
+using hlo::GatherDims;
 using hlo::Reduce;
+using hlo::ScatterDims;
 using hlo::Value;
 using hlo::Values;
+using hlo::Window;
 
 // What happens to tensor (and promoted Scalar) arguments before the block sees them.
 enum class Promote : uint8_t {
