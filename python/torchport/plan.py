@@ -87,12 +87,12 @@ def _is_random(node: Node) -> bool:
 class Plan:
     """Runs the steps over a list of slots. The first slots are the arguments."""
 
-    _boxed_call = True  # the caller hands over a list, and lets us drop its tensors as soon as they are used
-
     def __init__(
         self, slots: list[Any], arguments: int, steps: list[Callable[[list], None]], outputs: list[Any]
     ) -> None:
         self.slots, self.arguments, self.steps, self.outputs = slots, arguments, steps, outputs
+        # The caller hands over a list, so that tensors can go as soon as they are used. On the instance: wrappers copy it.
+        self._boxed_call = True
 
     def __call__(self, args: list[Any]) -> list[Any]:
         slots = self.slots.copy()

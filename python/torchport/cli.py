@@ -1,0 +1,99 @@
+"""The `torchport` command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="PyTorch on any PJRT device.")
+out = Console(soft_wrap=True)
+
+
+def _torchport() -> Any:
+    """The package, active: whoever types the command has asked for the device, so autoload's reserve does not apply."""
+    os.environ.setdefault("TORCHPORT_DEVICE", "tpu")
+    import torchport
+
+    torchport.activate()
+    return torchport
+
+
+def _table(rows: Iterable[dict[str, Any]], columns: tuple[str, ...], title: str | None = None) -> None:
+    table = Table(title=title)
+    for column in columns:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(str(row.get(column, "")) for column in columns))
+    out.print(table)
+
+
+def _quit(message: str) -> typer.Exit:
+    Console(stderr=True, soft_wrap=True).print(message, markup=False, highlight=False)
+    return typer.Exit(2)
+
+
+@app.command()
+def explain(code: Annotated[str, typer.Argument(help="A code from an error message, such as TP0103.")]) -> None:
+    """Say what an error code means and what helps."""
+    wanted = "TP" + code.upper().removeprefix("TP").zfill(4)
+    rows = _torchport().error_table()
+    for row in rows:
+        if row["code"] == wanted:
+            out.print(f"{row['code']}  {row['name']}  ({row['raise']})", markup=False)
+            out.print(f"  cause  {row['cause']}", markup=False)
+            out.print(f"  cure   {row['cure']}", markup=False)
+            return
+    raise _quit(f"[explain] must be one of {', '.join(row['code'] for row in rows)}, got {code}")
+
+
+@app.command()
+def ops(name: Annotated[str, typer.Argument(help="Part of a name, such as cumsum.")] = "") -> None:
+    """List the ops that have a lowering."""
+    every = _torchport().ops()
+    rows = [row for row in every if name in row["name"]]
+    if not rows:
+        raise _quit(f"[ops] must be part of the name of one of {len(every)} lowered ops, got {name!r}")
+    _table(rows, ("name", "file", "line"), f"{len(rows)} of {len(every)} lowered ops")
+
+
+@app.command()
+def devices() -> None:
+    """List the platforms and where their plugins are, then the devices of the one in use."""
+    package = _torchport()
+    import torch
+
+    rows = package.platforms()
+    _table(rows, tuple(rows[0]) if rows else (), "platforms")
+    name = torch._C._get_privateuse1_backend_name()
+    module = torch.get_device_module(name)
+    if not module.is_available():
+        raise _quit("[devices] must find a plugin for a platform, got none (TP0300). Try: torchport explain TP0300")
+    found = [module.get_device_properties(i) for i in range(module.device_count())]
+    rows = [{**p._asdict(), "device": f"{name}:{p.index}"} for p in found]
+    _table(rows, ("device", "name", "kind", "platform", "total_memory", "plugin", "version"), "devices")
+
+
+@app.command()
+def env() -> None:
+    """List the environment variables and their present values."""
+    rows = [{**row, "value": os.environ.get(row["name"], "")} for row in _torchport().env_table()]
+    _table(rows, ("name", "value", "default", "allowed", "meaning"))
+
+
+@app.command()
+def version() -> None:
+    """Print the versions of TorchPort and torch."""
+    import torch
+
+    import torchport
+
+    out.print(f"torchport {torchport.__version__}, torch {torch.__version__}", highlight=False)
+
+
+if __name__ == "__main__":
+    app()
