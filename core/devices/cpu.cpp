@@ -17,19 +17,19 @@ static int device_count() {
   return count;
 }
 
-DEVICE("cpu") {
-  .plugin = {"python:xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"},
-  .present = [] { return true; },
-  .priority = 0,
-  .options = [](pjrt::Options& o) { o.set("cpu_device_count", device_count()); },
-  .caps = {.host_memory = true,
-           .f64 = true,
-           .c128 = true,
-           .f8 = true,
-           .s64_dot = true,
-           .donation = true,
-           .portable = true},
-  .install = "pip install xla-cpu-pjrt",
+DEVICE("cpu"){
+    .plugin = {"python:xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"},
+    .present = [] { return true; },
+    .priority = 0,
+    .options = [](pjrt::Options& o) { o.set("cpu_device_count", device_count()); },
+    .caps = {.host_memory = true,
+             .f64 = true,
+             .c128 = true,
+             .f8 = true,
+             .s64_dot = true,
+             .donation = true,
+             .portable = true},
+    .install = "pip install xla-cpu-pjrt",
 };
 
 }  // namespace torchport::devices

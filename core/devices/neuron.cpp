@@ -4,12 +4,12 @@
 
 namespace torchport::devices {
 
-DEVICE("neuron") {
-  .plugin = {"env:NEURON_LIBRARY_PATH", "python:libneuronxla/libneuronpjrt.so"},
-  .present = [] { return pjrt::any_exists({"/dev/neuron0"}); },
-  .priority = 250,
-  .caps = {.in_order = true},
-  .install = "pip install libneuronxla --extra-index-url https://pip.repos.neuron.amazonaws.com",
+DEVICE("neuron"){
+    .plugin = {"env:NEURON_LIBRARY_PATH", "python:libneuronxla/libneuronpjrt.so"},
+    .present = [] { return pjrt::any_exists({"/dev/neuron0"}); },
+    .priority = 250,
+    .caps = {.in_order = true},
+    .install = "pip install libneuronxla --extra-index-url https://pip.repos.neuron.amazonaws.com",
 };
 
 }  // namespace torchport::devices

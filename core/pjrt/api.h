@@ -31,9 +31,11 @@ bool has(const Api& api, size_t offset) {
 // Stamps the struct's size, refuses entry points the plugin is too old for, turns PJRT_Error into Error.
 template <auto Fn, class Args>
 inline Args call(const Api& api, Args args, size_t size, size_t offset, const char* name) {
-  if (!has<Fn>(api, offset)) [[unlikely]] raise_too_old(api, name);
+  if (!has<Fn>(api, offset)) [[unlikely]]
+    raise_too_old(api, name);
   args.struct_size = size;
-  if (PJRT_Error* error = (api.c->*Fn)(&args)) [[unlikely]] raise(api, error, name);
+  if (PJRT_Error* error = (api.c->*Fn)(&args)) [[unlikely]]
+    raise(api, error, name);
   return args;
 }
 
@@ -42,7 +44,8 @@ template <auto Fn, class Args, class Handle>
 inline void destroy(const Api& api, PJRT_Error* (*)(Args*), Handle* handle) noexcept {
   if (!handle) return;
   Args args{sizeof(Args), nullptr, handle};
-  if (PJRT_Error* error = (api.c->*Fn)(&args)) [[unlikely]] take_message(api, error);
+  if (PJRT_Error* error = (api.c->*Fn)(&args)) [[unlikely]]
+    take_message(api, error);
 }
 template <auto Fn, class Handle>
 inline void destroy(const Api& api, Handle* handle) noexcept {

@@ -10,24 +10,42 @@ namespace torchport::pjrt {
 
 PJRT_Buffer_Type element_type(Dtype d) {
   switch (d) {
-    case Dtype::b1: return PJRT_Buffer_Type_PRED;
-    case Dtype::u8: return PJRT_Buffer_Type_U8;
-    case Dtype::u16: return PJRT_Buffer_Type_U16;
-    case Dtype::u32: return PJRT_Buffer_Type_U32;
-    case Dtype::u64: return PJRT_Buffer_Type_U64;
-    case Dtype::i8: return PJRT_Buffer_Type_S8;
-    case Dtype::i16: return PJRT_Buffer_Type_S16;
-    case Dtype::i32: return PJRT_Buffer_Type_S32;
-    case Dtype::i64: return PJRT_Buffer_Type_S64;
-    case Dtype::f16: return PJRT_Buffer_Type_F16;
-    case Dtype::bf16: return PJRT_Buffer_Type_BF16;
-    case Dtype::f32: return PJRT_Buffer_Type_F32;
-    case Dtype::f64: return PJRT_Buffer_Type_F64;
-    case Dtype::c64: return PJRT_Buffer_Type_C64;
-    case Dtype::c128: return PJRT_Buffer_Type_C128;
-    case Dtype::f8e4m3fn: return PJRT_Buffer_Type_F8E4M3FN;
-    case Dtype::f8e5m2: return PJRT_Buffer_Type_F8E5M2;
-    case Dtype::kCount: break;
+    case Dtype::b1:
+      return PJRT_Buffer_Type_PRED;
+    case Dtype::u8:
+      return PJRT_Buffer_Type_U8;
+    case Dtype::u16:
+      return PJRT_Buffer_Type_U16;
+    case Dtype::u32:
+      return PJRT_Buffer_Type_U32;
+    case Dtype::u64:
+      return PJRT_Buffer_Type_U64;
+    case Dtype::i8:
+      return PJRT_Buffer_Type_S8;
+    case Dtype::i16:
+      return PJRT_Buffer_Type_S16;
+    case Dtype::i32:
+      return PJRT_Buffer_Type_S32;
+    case Dtype::i64:
+      return PJRT_Buffer_Type_S64;
+    case Dtype::f16:
+      return PJRT_Buffer_Type_F16;
+    case Dtype::bf16:
+      return PJRT_Buffer_Type_BF16;
+    case Dtype::f32:
+      return PJRT_Buffer_Type_F32;
+    case Dtype::f64:
+      return PJRT_Buffer_Type_F64;
+    case Dtype::c64:
+      return PJRT_Buffer_Type_C64;
+    case Dtype::c128:
+      return PJRT_Buffer_Type_C128;
+    case Dtype::f8e4m3fn:
+      return PJRT_Buffer_Type_F8E4M3FN;
+    case Dtype::f8e5m2:
+      return PJRT_Buffer_Type_F8E5M2;
+    case Dtype::kCount:
+      break;
   }
   fail(Code::internal, "element_type", str("must be an element type, got ", static_cast<int>(d)));
 }
@@ -49,7 +67,8 @@ void Buffer::donated() const noexcept {
 
 void Buffer::check_holds_value() const {
   if (is_donated()) [[unlikely]]
-    fail(Code::internal, "buffer", str("must still hold its value, got a ", name(dtype), " buffer that a launch consumed"));
+    fail(Code::internal, "buffer",
+         str("must still hold its value, got a ", name(dtype), " buffer that a launch consumed"));
 }
 
 Event Buffer::ready() const {
@@ -58,9 +77,7 @@ Event Buffer::ready() const {
   return Event(api, PJRT(api, PJRT_Buffer_ReadyEvent, {.buffer = raw_}).event);
 }
 
-bool Buffer::is_ready() const {
-  return ready_.load(std::memory_order_acquire) || ready().is_ready();
-}
+bool Buffer::is_ready() const { return ready_.load(std::memory_order_acquire) || ready().is_ready(); }
 
 void Buffer::wait() const {
   if (ready_.load(std::memory_order_acquire)) return check_holds_value();
@@ -98,8 +115,8 @@ void Buffer::to_host(void* dst, size_t bytes) const {
   layout.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
   layout.tiled.minor_to_major = minor_to_major.data();
   layout.tiled.minor_to_major_size = rank;
-  const auto copy = PJRT(api, PJRT_Buffer_ToHostBuffer,
-                         {.src = raw_, .host_layout = &layout, .dst = dst, .dst_size = bytes});
+  const auto copy =
+      PJRT(api, PJRT_Buffer_ToHostBuffer, {.src = raw_, .host_layout = &layout, .dst = dst, .dst_size = bytes});
   Event(api, copy.event).wait();
 }
 

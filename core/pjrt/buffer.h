@@ -1,5 +1,5 @@
-// Device memory with an immutable value. Counted intrusively: a launch touches a handful of these, so a BufferPtr is one
-// pointer and one atomic. The client must outlive its buffers.
+// Device memory with an immutable value. Counted intrusively: a launch touches a handful of these, so a BufferPtr is
+// one pointer and one atomic. The client must outlive its buffers.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -64,9 +64,9 @@ class Buffer {
   const void* host_pointer() const;
   BufferPtr copy_to(Device&) const;  // asynchronous, within one client
 
-  // To be called after a launch that consumed this buffer and before its outputs are adopted: the bytes leave the account
-  // now, since the output that reuses the memory brings them in again. The handle stays until the destructor; reading
-  // the value afterwards is an error.
+  // To be called after a launch that consumed this buffer and before its outputs are adopted: the bytes leave the
+  // account now, since the output that reuses the memory brings them in again. The handle stays until the destructor;
+  // reading the value afterwards is an error.
   void donated() const noexcept;
   bool is_donated() const { return donated_.load(std::memory_order_relaxed); }
 

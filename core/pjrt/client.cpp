@@ -31,7 +31,8 @@ Client::~Client() { destroy<&PJRT_Api::PJRT_Client_Destroy>(api_, raw_); }
 
 Device& Client::device(int index) const {
   if (index < 0 || static_cast<size_t>(index) >= devices_.size()) [[unlikely]]
-    fail(Code::bad_device_index, "device", str("must be in [0, ", static_cast<int>(devices_.size()) - 1, "], got ", index));
+    fail(Code::bad_device_index, "device",
+         str("must be in [0, ", static_cast<int>(devices_.size()) - 1, "], got ", index));
   return *devices_[static_cast<size_t>(index)];
 }
 
@@ -58,11 +59,11 @@ std::unique_ptr<Executable> Client::compile(std::string_view stablehlo_text, con
 }
 
 std::unique_ptr<Executable> Client::load(std::string_view serialized) {
-  auto* loaded = PJRT(api_, PJRT_Executable_DeserializeAndLoad,
-                      {.client = raw_,
-                       .serialized_executable = serialized.data(),
-                       .serialized_executable_size = serialized.size()})
-                     .loaded_executable;
+  auto* loaded =
+      PJRT(
+          api_, PJRT_Executable_DeserializeAndLoad,
+          {.client = raw_, .serialized_executable = serialized.data(), .serialized_executable_size = serialized.size()})
+          .loaded_executable;
   return std::make_unique<Executable>(api_, loaded);
 }
 

@@ -24,8 +24,8 @@ class Client {
   const Platform& platform() const { return platform_; }  // as chosen; its caps are those of the running plugin
   const Caps& caps() const { return platform_.caps; }
   const std::vector<std::unique_ptr<Device>>& devices() const { return devices_; }
-  Device& device(int index) const;             // bad_device_index when there is none
-  std::string platform_name() const;           // the plugin's words
+  Device& device(int index) const;    // bad_device_index when there is none
+  std::string platform_name() const;  // the plugin's words
   std::string platform_version() const;
 
   std::unique_ptr<Executable> compile(std::string_view stablehlo_text, const CompileOptions& = {});

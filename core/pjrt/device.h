@@ -35,7 +35,8 @@ class Device {
   void set_memory_limit(int64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
   // Throws out_of_memory when bytes more would pass the limit. Only asks; adopting a buffer is what counts.
   void reserve(int64_t bytes, const char* what) const {
-    if (allocated.load(std::memory_order_relaxed) + bytes > memory_limit()) [[unlikely]] raise_out_of_memory(bytes, what);
+    if (allocated.load(std::memory_order_relaxed) + bytes > memory_limit()) [[unlikely]]
+      raise_out_of_memory(bytes, what);
   }
 
  private:

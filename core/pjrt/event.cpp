@@ -13,9 +13,7 @@ Event& Event::operator=(Event&& other) noexcept {
   return *this;
 }
 
-bool Event::is_ready() const {
-  return !raw_ || PJRT(*api_, PJRT_Event_IsReady, {.event = raw_}).is_ready;
-}
+bool Event::is_ready() const { return !raw_ || PJRT(*api_, PJRT_Event_IsReady, {.event = raw_}).is_ready; }
 
 void Event::wait() const {
   if (raw_) PJRT(*api_, PJRT_Event_Await, {.event = raw_});

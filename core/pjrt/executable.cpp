@@ -6,7 +6,8 @@ namespace torchport::pjrt {
 Executable::Executable(const Api& api, PJRT_LoadedExecutable* loaded)
     : Program(api, PJRT(api, PJRT_LoadedExecutable_GetExecutable, {.loaded_executable = loaded}).executable),
       loaded_(loaded),
-      portable_(PJRT(api, PJRT_LoadedExecutable_AddressableDevices, {.executable = loaded}).num_addressable_devices == 0) {}
+      portable_(PJRT(api, PJRT_LoadedExecutable_AddressableDevices, {.executable = loaded}).num_addressable_devices ==
+                0) {}
 
 void Executable::execute_all(PJRT_Buffer* const* const* inputs, size_t num_devices, size_t num_inputs,
                              PJRT_Buffer** const* outputs) const {

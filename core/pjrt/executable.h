@@ -16,9 +16,9 @@ class Executable : public Program {
   PJRT_LoadedExecutable* raw() const { return loaded_; }
   bool is_portable() const { return portable_; }
 
-  // Launches on one device and returns before it is done: outputs[0, num_outputs) are handles the caller owns, errors of
-  // the computation come with their ready events. Inputs that the program aliases to outputs (tf.aliasing_output) are
-  // consumed unless their positions are listed in non_donatable.
+  // Launches on one device and returns before it is done: outputs[0, num_outputs) are handles the caller owns, errors
+  // of the computation come with their ready events. Inputs that the program aliases to outputs (tf.aliasing_output)
+  // are consumed unless their positions are listed in non_donatable.
   void execute(PJRT_Buffer* const* inputs, size_t num_inputs, PJRT_Buffer** outputs, Device& device,
                const int64_t* non_donatable = nullptr, size_t num_non_donatable = 0) const {
     PJRT_ExecuteOptions options{};

@@ -85,8 +85,8 @@ static Looked look(const std::string& candidate) {
       std::error_code ignored;
       installed = installed || fs::is_directory(root / folder, ignored);
     }
-    return {"", "python package " + package + (installed ? " (without " + fs::path(file).filename().string() + ")"
-                                                         : " (not installed)")};
+    return {"", "python package " + package +
+                    (installed ? " (without " + fs::path(file).filename().string() + ")" : " (not installed)")};
   }
   if (is_file(candidate)) return {candidate, ""};
   return {"", candidate + " (no such file)"};
@@ -147,7 +147,8 @@ static Platform choose_present(std::string* why) {
       if (why) *why = "using " + platform.name + (passed.empty() ? "" : " (" + passed + ")");
       return platform;
     }
-    passed += (passed.empty() ? "" : "; ") + platform.name + (present ? ": device present, but no plugin" : ": no device");
+    passed +=
+        (passed.empty() ? "" : "; ") + platform.name + (present ? ": device present, but no plugin" : ": no device");
     if (!located) missing += (missing.empty() ? "" : ", ") + looked_at;
   }
   fail(Code::plugin_missing, "platform auto", "no plugin found; looked at " + missing,

@@ -43,21 +43,21 @@ struct Platform {
   std::string name = {};
   // Where its plugin may be, first that exists: "env:VAR", "python:package/file.so", "/absolute/path.so".
   std::vector<std::string> plugin = {};
-  bool (*present)() = nullptr;         // is there a device on this machine? null: cannot tell, so "auto" leaves it out
-  int priority = 0;                    // "auto" takes the highest that is present and has a plugin
-  void (*prepare)() = nullptr;         // before the plugin is loaded: its environment variables
-  void (*options)(Options&) = nullptr; // create options of the client
+  bool (*present)() = nullptr;          // is there a device on this machine? null: cannot tell, so "auto" leaves it out
+  int priority = 0;                     // "auto" takes the highest that is present and has a plugin
+  void (*prepare)() = nullptr;          // before the plugin is loaded: its environment variables
+  void (*options)(Options&) = nullptr;  // create options of the client
   Caps caps = {};
-  std::string install = {};            // what to try when there is no plugin: "pip install x"
+  std::string install = {};                                     // what to try when there is no plugin: "pip install x"
   std::vector<std::pair<std::string, std::string>> skips = {};  // conformance tests that do not apply, with the reason
-  std::string path = {};               // the plugin's file, once found
+  std::string path = {};                                        // the plugin's file, once found
 };
 
 // All registered platforms, highest priority first.
 const std::vector<Platform>& platforms();
 
-// TORCHPORT_PLATFORM: "auto", a platform's name, or the path of a plugin. Throws plugin_missing (no plugin, or no device),
-// or bad_setting. why, if given, receives one line on what "auto" passed over.
+// TORCHPORT_PLATFORM: "auto", a platform's name, or the path of a plugin. Throws plugin_missing (no plugin, or no
+// device), or bad_setting. why, if given, receives one line on what "auto" passed over.
 Platform choose(const std::string& setting, std::string* why = nullptr);
 // The platform of that name with its plugin found, whether or not a device is present: for compile-only work.
 Platform find(const std::string& name);

@@ -25,7 +25,8 @@ static const PJRT_Api* open_library(const Platform& platform) {
   const PJRT_Api* api = get ? get() : nullptr;
   if (!api)
     fail(Code::plugin_bad, where,
-         str("must be a PJRT plugin, got ", platform.path, get ? " whose GetPjrtApi gives nothing" : " without GetPjrtApi"),
+         str("must be a PJRT plugin, got ", platform.path,
+             get ? " whose GetPjrtApi gives nothing" : " without GetPjrtApi"),
          hint);
   if (api->pjrt_api_version.major_version != PJRT_API_MAJOR)
     fail(Code::plugin_bad, where,

@@ -9,8 +9,8 @@
 
 namespace torchport::pjrt {
 
-// Loads platform.path (found by choose() or find()) and initialises it. Throws plugin_missing or plugin_bad; a failed load
-// leaves the process as it was.
+// Loads platform.path (found by choose() or find()) and initialises it. Throws plugin_missing or plugin_bad; a failed
+// load leaves the process as it was.
 const Api& load_plugin(const Platform&);
 
 // "0.81": version of the C API that the plugin speaks.

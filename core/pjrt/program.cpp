@@ -2,7 +2,6 @@
 
 #include <string_view>
 
-
 namespace torchport::pjrt {
 
 // CompileOptionsProto is small and its field numbers are frozen, so it is written by hand and protobuf stays out.
@@ -69,7 +68,9 @@ std::string Program::name() const {
   return std::string(name.executable_name, name.executable_name_size);
 }
 
-size_t Program::num_outputs() const { return PJRT(api_, PJRT_Executable_NumOutputs, {.executable = program_}).num_outputs; }
+size_t Program::num_outputs() const {
+  return PJRT(api_, PJRT_Executable_NumOutputs, {.executable = program_}).num_outputs;
+}
 
 std::string Program::serialize() const {
   const auto args = PJRT(api_, PJRT_Executable_Serialize, {.executable = program_});

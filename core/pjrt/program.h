@@ -1,5 +1,5 @@
-// What a compiler made: facts and bytes, not tied to a running device. Executable (loaded) is one; a topology compiles to
-// one that nothing here can run.
+// What a compiler made: facts and bytes, not tied to a running device. Executable (loaded) is one; a topology compiles
+// to one that nothing here can run.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -31,7 +31,8 @@ class Program {
   std::string name() const;
   size_t num_outputs() const;
   std::string serialize() const;
-  // The compiler's estimates by its own names: "flops", "bytes accessed", "optimal_seconds"...; empty where it has none.
+  // The compiler's estimates by its own names: "flops", "bytes accessed", "optimal_seconds"...; empty where it has
+  // none.
   std::map<std::string, double> cost_analysis() const;
   MemoryStats memory_stats() const;
   std::string optimized_hlo() const;  // a serialised HloModuleProto

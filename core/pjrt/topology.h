@@ -1,5 +1,5 @@
-// A machine that is not here: compiles for it with its plugin alone. A target's compiler may abort, hang or eat memory, so
-// callers run this in a worker process; what can be checked beforehand is checked here.
+// A machine that is not here: compiles for it with its plugin alone. A target's compiler may abort, hang or eat memory,
+// so callers run this in a worker process; what can be checked beforehand is checked here.
 #pragma once
 #include <memory>
 #include <string>

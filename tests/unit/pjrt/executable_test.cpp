@@ -105,12 +105,15 @@ TEST(Executable, PartitionsRunOnAllDevices) {
   const int count = static_cast<int>(cpu().devices().size());
   ASSERT_EQ(count, 4);
   const auto program = cpu().compile(R"(module @spmd attributes {mhlo.num_partitions = 4 : i32} {
-    func.func @main(%a: tensor<4xf32> {mhlo.sharding = "{devices=[4]<=[4]}"}) -> (tensor<f32> {mhlo.sharding = "{replicated}"}) {
+    func.func @main(%a: tensor<4xf32> {mhlo.sharding = "{devices=[4]<=[4]}"})
+        -> (tensor<f32> {mhlo.sharding = "{replicated}"}) {
       %zero = stablehlo.constant dense<0.0> : tensor<f32>
-      %0 = stablehlo.reduce(%a init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+      %0 = stablehlo.reduce(%a init: %zero) applies stablehlo.add across dimensions = [0]
+          : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
       return %0 : tensor<f32>
     }
-  })", {.num_partitions = count});
+  })",
+                                     {.num_partitions = count});
   std::vector<BufferPtr> shards;
   std::vector<PJRT_Buffer*> inputs, outputs(4);
   for (int i = 0; i < 4; ++i) shards.push_back(floats({static_cast<float>(i + 1)}, cpu().device(i)));
@@ -123,11 +126,13 @@ TEST(Executable, PartitionsRunOnAllDevices) {
   }
   program->execute_all(input_lists.data(), 4, 1, output_lists.data());
   for (int i = 0; i < 4; ++i)
-    EXPECT_EQ(read(Buffer::adopt(outputs[static_cast<size_t>(i)], &cpu().device(i), Dtype::f32, 4)), std::vector<float>{10});
+    EXPECT_EQ(read(Buffer::adopt(outputs[static_cast<size_t>(i)], &cpu().device(i), Dtype::f32, 4)),
+              std::vector<float>{10});
 }
 
 TEST(CompileOptions, Encoding) {
-  EXPECT_EQ(encode({}), std::string("\x1a\x0f\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x20\x01\x28\x01\x20\x01", 19));
+  EXPECT_EQ(encode({}),
+            std::string("\x1a\x0f\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x20\x01\x28\x01\x20\x01", 19));
   EXPECT_EQ(encode({.num_partitions = 4}),
             std::string("\x1a\x11\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x20\x01\x28\x04\x30\x01", 19));
 }

@@ -14,7 +14,8 @@ namespace {
 // Sets a variable for one test.
 class Env {
  public:
-  Env(const char* name, const char* value) : name_(name), old_(std::getenv(name) ? std::getenv(name) : ""), had_(std::getenv(name)) {
+  Env(const char* name, const char* value)
+      : name_(name), old_(std::getenv(name) ? std::getenv(name) : ""), had_(std::getenv(name)) {
     value ? setenv(name, value, 1) : unsetenv(name);
   }
   ~Env() { had_ ? setenv(name_, old_.c_str(), 1) : unsetenv(name_); }
@@ -26,11 +27,11 @@ class Env {
 };
 
 // A platform whose plugin nobody has, so that these tests hold whichever files core/devices has.
-DEVICE("absent") {
-  .plugin = {"env:ABSENT_LIBRARY_PATH", "python:libabsent/libabsent.so"},
-  .present = [] { return false; },
-  .priority = 1000,
-  .install = "pip install libabsent",
+DEVICE("absent"){
+    .plugin = {"env:ABSENT_LIBRARY_PATH", "python:libabsent/libabsent.so"},
+    .present = [] { return false; },
+    .priority = 1000,
+    .install = "pip install libabsent",
 };
 
 }  // namespace
@@ -121,14 +122,16 @@ TEST(Platform, MissingPluginSaysWhereItLooked) {
   {
     const Env wrong("ABSENT_LIBRARY_PATH", "/nonexistent/libabsent.so");
     const Error error = error_of([] { choose("absent"); });
-    EXPECT_NE(error.text.find("$ABSENT_LIBRARY_PATH (no such file: /nonexistent/libabsent.so)"), std::string::npos) << error.what();
+    EXPECT_NE(error.text.find("$ABSENT_LIBRARY_PATH (no such file: /nonexistent/libabsent.so)"), std::string::npos)
+        << error.what();
   }
   EXPECT_EQ(error_of([] { choose("cpu"); }).code, Code::plugin_missing);
   {
     const std::string package = testing::TempDir() + "torchport_search";
     std::filesystem::create_directories(package + "/libabsent");
     set_search_path({package});
-    EXPECT_NE(error_of([] { find("absent"); }).text.find("python package libabsent (without libabsent.so)"), std::string::npos);
+    EXPECT_NE(error_of([] { find("absent"); }).text.find("python package libabsent (without libabsent.so)"),
+              std::string::npos);
     std::ofstream(package + "/libabsent/libabsent.so") << "text\n";
     EXPECT_EQ(find("absent").path, package + "/libabsent/libabsent.so");  // compile-only work needs no device
     const Error no_device = error_of([] { choose("absent"); });
@@ -165,7 +168,8 @@ TEST(Platform, FilesThatAreNoPluginAreRefused) {
 
   std::string libm;
   for (const char* folder : {"/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64", "/usr/lib"})
-    if (libm.empty() && std::filesystem::exists(std::string(folder) + "/libm.so.6")) libm = std::string(folder) + "/libm.so.6";
+    if (libm.empty() && std::filesystem::exists(std::string(folder) + "/libm.so.6"))
+      libm = std::string(folder) + "/libm.so.6";
   ASSERT_FALSE(libm.empty());
   const Error no_entry = error_of([&] { Client::open(choose(libm)); });
   EXPECT_EQ(no_entry.code, Code::plugin_bad);
@@ -185,6 +189,13 @@ TEST(Platform, PluginsFoundByPythonJoin) {
   EXPECT_EQ(find("vendor").path, path);
   EXPECT_EQ(choose("vendor").name, "vendor");
   EXPECT_NE(choose("auto").name, "vendor");
+}
+
+TEST(Topology, PluginWithoutOneSaysSo) {
+  const Error error = error_of([] { Topology::create(cpu().platform(), "2x2"); });
+  EXPECT_EQ(error.code, Code::pjrt);
+  EXPECT_EQ(error.where, "PJRT_TopologyDescription_Create on cpu");
+  EXPECT_TRUE(error.text.starts_with("UNIMPLEMENTED")) << error.what();
 }
 
 TEST(Api, OldPluginIsRefused) {
