@@ -44,7 +44,7 @@ def explain(code: Annotated[str, typer.Argument(help="A code from an error messa
     rows = _torchport().error_table()
     for row in rows:
         if row["code"] == wanted:
-            out.print(f"{row['code']}  {row['name']}  ({row['raise']})", markup=False)
+            out.print(f"{row['code']}  {row['name']}  ({row['raises']})", markup=False)
             out.print(f"  cause  {row['cause']}", markup=False)
             out.print(f"  cure   {row['cure']}", markup=False)
             return
@@ -58,7 +58,7 @@ def ops(name: Annotated[str, typer.Argument(help="Part of a name, such as cumsum
     rows = [row for row in every if name in row["name"]]
     if not rows:
         raise _quit(f"[ops] must be part of the name of one of {len(every)} lowered ops, got {name!r}")
-    _table(rows, ("name", "file", "line"), f"{len(rows)} of {len(every)} lowered ops")
+    _table(rows, ("name", "overloads", "file", "line"), f"{len(rows)} of {len(every)} lowered ops")
 
 
 @app.command()
@@ -82,7 +82,7 @@ def devices() -> None:
 def env() -> None:
     """List the environment variables and their present values."""
     rows = [{**row, "value": os.environ.get(row["name"], "")} for row in _torchport().env_table()]
-    _table(rows, ("name", "value", "default", "allowed", "meaning"))
+    _table(rows, ("name", "value", "fallback", "allowed", "meaning"))
 
 
 @app.command()
