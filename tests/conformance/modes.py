@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from conformance.compare import assert_same, undetermined
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
+
+from conformance.compare import assert_same, undetermined
 
 SEED = 0
 

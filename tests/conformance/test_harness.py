@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from conformance import pool
 from conformance.compare import assert_same, undetermined
 from conformance.pool import Pool, Task

@@ -10,11 +10,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import target
 import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+import target
 from conformance.compare import NotComparable
 from conformance.modes import MODES, samples, supports
-from torch.testing._internal.common_methods_invocations import op_db
 
 
 class CaseTimeout(BaseException):
