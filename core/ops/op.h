@@ -129,6 +129,7 @@ class Args {
   bool platform_has_f64() const { return launch_.f64(); }
   // Random bits: uniform integers of dtype u32 or u64. Reserves the draws from the device's generator.
   Value random_bits(Dtype, const Dims&);
+  Value random_state(int64_t draws) { return launch_.rng_state(b_, draws); }  // for an op that repeats its draws later
   Value uniform(Dtype float_dtype, const Dims&);  // [0, 1)
   Value normal(Dtype float_dtype, const Dims&);   // mean 0, deviation 1
   // A write into an argument that the schema does not show (running statistics), or into the elements of a list.
