@@ -14,11 +14,13 @@ __version__ = "0.1.0"
 
 _active: str | None = None  # the torch device name, once the five steps have run
 _refusal: str | None = None  # why they did not run
+_loaded = False  # whether this module has run to its end
 
 
 def _autoload() -> None:
-    """Entry point that `import torch` calls. It stands above `import torch`, which may call it while this module loads."""
-    _activate(asked="TORCHPORT_DEVICE" in os.environ)
+    """Entry point that `import torch` calls."""
+    if _loaded:  # not yet when this module is what imports torch; its last line calls again
+        _activate(asked="TORCHPORT_DEVICE" in os.environ)
 
 
 def activate() -> str:
@@ -167,6 +169,7 @@ def _arm_process(name: str) -> None:
     os.environ.setdefault("ACCELERATE_TORCH_DEVICE", name)
 
 
+_loaded = True
 # While torch itself is loading it is torch that decides, by calling _autoload (or not: TORCH_DEVICE_BACKEND_AUTOLOAD=0).
 if not getattr(torch.__spec__, "_initializing", False):
     _autoload()
