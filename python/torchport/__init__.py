@@ -117,8 +117,8 @@ def _check_neighbours(name: str, asked: bool) -> str | None:
     taken = torch._C._get_privateuse1_backend_name()
     if taken != "privateuseone":
         return f"[torchport] must be the only PrivateUse1 backend, got a process where '{taken}' has that place"
-    if hasattr(torch, name):
-        return f"[torchport] must register torch.{name}, got a torch that already has it. Try: another TORCHPORT_DEVICE"
+    if hasattr(torch, name) or _is_device(name):
+        return f"[torchport] must register torch.{name}, got a torch that knows this name. Try: another TORCHPORT_DEVICE"
     if asked:
         return None
     how = f"to use it anyway set TORCHPORT_DEVICE={name} or call torchport.activate()"
@@ -128,6 +128,14 @@ def _check_neighbours(name: str, asked: bool) -> str | None:
         if importlib.util.find_spec(rival) is not None:
             return f"[torchport] not active: {rival} is installed and takes the same place in torch; {how}"
     return None
+
+
+def _is_device(name: str) -> bool:
+    try:
+        torch.device(name)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _load_core(name: str) -> None:
