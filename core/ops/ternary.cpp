@@ -1,0 +1,68 @@
+// Elementwise ops of three operands, fills.
+#include "ops/math.h"
+
+namespace torchport::ops {
+
+OP("where.self", Promote::same, "condition-") {
+  const Value c = a.tensor("condition");
+  a.check(is_bool(c.dtype()) || c.dtype() == Dtype::u8, Code::bad_value,
+          str("condition must be a bool tensor, got ", name(c.dtype())));
+  return b.select(b.cast(c, Dtype::b1), a.tensor("self"), a.tensor("other"));
+}
+
+static void expect_real(Args& a) {
+  a.check(!is_complex(a.dtype()), Code::dtype_unsupported, "must get real tensors, got complex ones");
+}
+OP("clamp clamp.Tensor", Promote::same) {
+  expect_real(a);
+  a.check(a.has("min") || a.has("max"), Code::bad_value, "must get min, max or both, got none");
+  Value x = a.tensor("self");
+  if (a.has("min")) x = b.max(x, a.tensor("min"));
+  return a.has("max") ? b.min(x, a.tensor("max")) : x;
+}
+OP("clamp_min clamp_min.Tensor", Promote::same) { return expect_real(a), b.max(a.tensor("self"), a.tensor("min")); }
+OP("clamp_max clamp_max.Tensor", Promote::same) { return expect_real(a), b.min(a.tensor("self"), a.tensor("max")); }
+
+OP("lerp.Scalar lerp.Tensor", Promote::same, "", kOpmath) {
+  const Value x = a.tensor("self"), end = a.tensor("end");
+  a.check(!is_integral(x.dtype()), Code::dtype_unsupported,
+          str("must get floating point tensors, got ", name(x.dtype())));
+  const Value w = a.op_name() == "lerp.Scalar" ? a.number("weight", x.dtype()) : a.tensor("weight");
+  // From the nearer end, as PyTorch, so that both ends are met exactly.
+  const Value d = b.sub(end, x), near = b.compare(Cmp::lt, b.abs(w), 0.5);
+  return b.select(near, b.add(x, b.mul(w, d)), b.sub(end, b.mul(d, b.rsub(1, w))));
+}
+
+static Value weighted(Builder& b, Args& a, const Value& v) {
+  return a.is("value", 1) ? v : b.mul(a.number("value", v.dtype()), v);
+}
+OP("addcmul", Promote::same, "value~", kOpmath) {
+  return b.add(a.tensor("self"), b.mul(weighted(b, a, a.tensor("tensor1")), a.tensor("tensor2")));
+}
+OP("addcdiv", Promote::same, "value~", kOpmath) {
+  a.check(!is_integral(a.dtype()), Code::bad_value,
+          "must get floating point tensors: integer division with addcdiv is no longer supported");
+  return b.add(a.tensor("self"), b.div(weighted(b, a, a.tensor("tensor1")), a.tensor("tensor2")));
+}
+
+OP("fill.Scalar") {
+  const Value x = a.tensor("self");
+  return b.full(a.number("value", x.dtype()), x.dims());
+}
+OP("fill.Tensor") {
+  const Value x = a.tensor("self"), v = a.tensor("value");
+  a.check(v.rank() == 0, Code::bad_value, str("value must be a 0-dimensional tensor, got ", v.rank(), " dimensions"));
+  return b.full(b.cast(v, x.dtype()), x.dims());
+}
+OP("zero") { return b.zeros(a.tensor("self").type()); }
+
+OP("masked_fill.Scalar masked_fill.Tensor") {
+  const Value x = a.tensor("self"), mask = a.tensor("mask");
+  a.check(is_bool(mask.dtype()), Code::bad_value, str("mask must be a bool tensor, got ", name(mask.dtype())));
+  if (a.op_name() == "masked_fill.Scalar") return b.select(mask, a.number("value", x.dtype()), x);
+  const Value v = a.tensor("value");
+  a.check(v.rank() == 0, Code::bad_value, str("value must be a 0-dimensional tensor, got ", v.rank(), " dimensions"));
+  return b.select(mask, b.cast(v, x.dtype()), x);
+}
+
+}  // namespace torchport::ops
