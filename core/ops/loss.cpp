@@ -81,7 +81,7 @@ OP("binary_cross_entropy_backward", Promote::same, "", kOpmath) {
 }
 OP("binary_cross_entropy_with_logits", Promote::same, "", kOpmath) {
   const Value x = a.tensor("self"), t = a.tensor("target");
-  a.check(x.dims() == t.dims(), Code::bad_setting,
+  a.check(x.dims() == t.dims(), Code::bad_value,
           str("target must have the input's size ", text(x.dims()), ", got ", text(t.dims())));
   Value yes = softplus(b, b.neg(x));
   if (a.has("pos_weight")) yes = b.mul(yes, b.add(b.mul(b.sub(a.tensor("pos_weight"), 1), t), 1));
