@@ -146,12 +146,4 @@ OP("channel_shuffle native_channel_shuffle") {
   return b.reshape(b.swap_dims(b.reshape(x, split), 1, 2), x.dims());
 }
 
-OP("complex") {
-  const Value re = a.tensor("real"), im = a.tensor("imag");
-  a.check(is_float(re.dtype()) && re.dtype() == im.dtype(), Code::dtype_mismatch, str("real and imag must be of one float dtype, got ", text(re.type()), " and ", text(im.type())));
-  a.check(!is_half(re.dtype()), Code::dtype_unsupported, str("must get float32 or float64, got ", name(re.dtype())));
-  const Dims dims = broadcast(re.dims(), im.dims(), a.where());
-  return b.complex(b.broadcast_to(re, dims), b.broadcast_to(im, dims));
-}
-
 }  // namespace torchport::ops
