@@ -95,7 +95,7 @@ def test_generator_objects(dev):
 
 @pytest.mark.port
 def test_generator_of_another_device_is_refused(dev):
-    with pytest.raises(RuntimeError, match="[Ee]xpected a"):
+    with pytest.raises(RuntimeError, match=r"[Ee]xpected a"):
         torch.rand(2, device=dev, generator=torch.Generator("cpu"))
 
 

@@ -157,11 +157,11 @@ def test_overlapping_slices(dev):
 
 def test_memory_overlap_is_refused(dev):
     x = torch.ones(4, device=dev)
-    with pytest.raises(RuntimeError, match="more than one element|single memory location"):
+    with pytest.raises(RuntimeError, match=r"more than one element|single memory location"):
         x.expand(3, 4).add_(1)
-    with pytest.raises(RuntimeError, match="single memory location|overlap"):
+    with pytest.raises(RuntimeError, match=r"single memory location|overlap"):
         x[1:].add_(x[:-1])
-    with pytest.raises(RuntimeError, match="single memory location|overlap"):
+    with pytest.raises(RuntimeError, match=r"single memory location|overlap"):
         torch.mul(x[:-1], 2, out=x[1:])
 
 
