@@ -1,4 +1,4 @@
-// Triangles and diagonals: tril, triu, their indices, diag_embed, diagonal_scatter, trace, eye.
+// Triangles and diagonals: tril, triu, their indices, diag_embed, diagonal_scatter, eye.
 #include "ops/call.h"
 #include "ops/index.h"
 
@@ -118,14 +118,6 @@ OP("diagonal_scatter") {
 OP("diagonal_backward") {
   const Value grad = a.tensor("grad_output");
   return put_diagonal(b, a, b.zeros({grad.dtype(), a.ints("input_sizes")}), grad);
-}
-OP("trace") {
-  const Value x = a.tensor("self");
-  a.check(x.rank() == 2, Code::bad_value, str("self must be 2-d, got ", text(x.type())));
-  const Dtype d = is_integral(x.dtype()) ? Dtype::i64 : sum_dtype(x.dtype());
-  const Value on = b.compare(Cmp::eq, column_minus_row(b, x.dim(0), x.dim(1)), 0);
-  const Value sum = b.reduce(Reduce::add, b.select(on, b.cast(x, d), b.constant(0, d)), {0, 1});
-  return is_integral(x.dtype()) ? sum : b.cast(sum, x.dtype());
 }
 OP("eye eye.m") {
   const int64_t n = a.i("n"), m = a.find_attr("m") ? a.i("m") : n;
