@@ -41,7 +41,7 @@ Result extreme_dim(Builder& b, Args& a, bool largest) {
 Value arg_extreme(Builder& b, Args& a, bool largest) {
   const Value x = a.tensor("self");
   expect_real(a, x);
-  a.check(!is_bool(x.dtype()), Code::dtype_unsupported, "must get numbers, got bool");
+  a.check(!is_bool(x.dtype()), Code::bad_value, "must get numbers, got bool");
   if (a.has("dim")) {
     const int64_t dim = a.dim("dim", x);
     if (x.rank() == 0) return b.constant(0, Dtype::i64);

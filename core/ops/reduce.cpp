@@ -68,17 +68,17 @@ static Value extreme(Builder& b, Args& a, Reduce kind) {
   const Value x = a.tensor("self");
   a.check(!is_complex(x.dtype()), Code::dtype_unsupported, "must get a real tensor, got complex");
   const Dims dims = reduced_dims(a, x);
+  const bool all = !a.find_attr("dim") || !a.has("dim") ||
+                   (a.op_name().starts_with("am") && a.op_name() != "aminmax" && a.ints("dim").empty());
+  a.check(!all || x.numel() > 0, Code::bad_value,
+          str("must get dim for a tensor without elements, got ", text(x.type())));
   expect_elements(a, x, dims);
   return reduce_over(b, kind, x, dims, keepdim(a));
 }
 OP("amax") { return extreme(b, a, Reduce::max); }
 OP("amin") { return extreme(b, a, Reduce::min); }
-static void expect_any(Args& a, const Value& x) {
-  a.check(x.numel() > 0, Code::bad_value,
-          str("must get a tensor with elements (no identity without dim), got ", text(x.type())));
-}
-OP("max") { return expect_any(a, a.tensor("self")), extreme(b, a, Reduce::max); }
-OP("min") { return expect_any(a, a.tensor("self")), extreme(b, a, Reduce::min); }
+OP("max") { return extreme(b, a, Reduce::max); }
+OP("min") { return extreme(b, a, Reduce::min); }
 OP("aminmax _aminmax _aminmax.dim") { return {extreme(b, a, Reduce::min), extreme(b, a, Reduce::max)}; }
 
 // uint8 answers in uint8, everything else in bool. An empty list of dims reduces nothing, None everything.

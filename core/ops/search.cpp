@@ -32,13 +32,7 @@ Value count_before(Builder& b, const Value& seq, const Value& x, bool right) {
 }
 Value as_index(Builder& b, Args& a, const Value& i) { return b.cast(i, a.flag("out_int32") ? Dtype::i32 : Dtype::i64); }
 
-Value search(Builder& b, Args& a, Value seq, Value x, bool right) {
-  if (a.op_name().ends_with(".Scalar")) {
-    const Dtype d = is_integral(seq.dtype()) && !is_integral(x.dtype()) ? a.default_dtype() : seq.dtype();
-    seq = b.cast(seq, d), x = b.cast(x, d);
-  }
-  a.check(seq.dtype() == x.dtype(), Code::dtype_mismatch,
-          str("must get boundaries and values of one dtype, got ", name(seq.dtype()), " and ", name(x.dtype())));
+Value search(Builder& b, Args& a, const Value& seq, const Value& x, bool right) {
   a.check(seq.rank() > 0, Code::bad_value, "must get boundaries of at least 1 dimension, got 0");
   if (seq.rank() > 1 || x.rank() == 0) {
     Dims l = seq.dims(), r = x.dims();
@@ -53,7 +47,7 @@ Value search(Builder& b, Args& a, Value seq, Value x, bool right) {
 
 }  // namespace
 
-OP("searchsorted.Tensor searchsorted.Scalar") {
+OP("searchsorted.Tensor searchsorted.Scalar", Promote::same, "sorter-") {
   Value seq = a.tensor("sorted_sequence");
   const std::string side = a.text("side");
   a.check(side.empty() || side == "left" || side == "right", Code::bad_value,
@@ -77,12 +71,10 @@ OP("searchsorted.Tensor searchsorted.Scalar") {
   }
   return search(b, a, seq, a.tensor("self"), side == "right" || a.flag("right"));
 }
-OP("bucketize.Tensor bucketize.Scalar") {
+OP("bucketize.Tensor bucketize.Scalar", Promote::same) {
   const Value bounds = a.tensor("boundaries");
   a.check(bounds.rank() == 1, Code::bad_value, str("boundaries must be 1-dimensional, got ", text(bounds.dims())));
-  const Value x = a.tensor("self");
-  const Dtype d = promote(bounds.dtype(), x.dtype());
-  return search(b, a, b.cast(bounds, d), b.cast(x, d), a.flag("right"));
+  return search(b, a, bounds, a.tensor("self"), a.flag("right"));
 }
 
 OP("isin.Tensor_Tensor", Promote::same, "elements+ test_elements+") {

@@ -43,7 +43,7 @@ OP("sort sort.stable") {
 OP("topk") {
   const Value x = a.tensor("self");
   expect_real(a, x);
-  a.check(!is_bool(x.dtype()), Code::dtype_unsupported, "must get numbers, got bool");
+  a.check(!is_bool(x.dtype()), Code::bad_value, "must get numbers, got bool");
   const int64_t dim = a.dim("dim", x), k = a.i("k"), n = x.rank() == 0 ? 1 : x.dim(dim);
   a.check(k >= 0 && k <= n, Code::bad_value, str("k must be in [0, ", n, "] (selected index k out of range), got ", k));
   const Sorted s = sorted(b, x, dim, a.flag("largest"));

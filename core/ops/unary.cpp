@@ -52,7 +52,11 @@ OP("neg", Promote::same, "", kOpmath) {
   a.check(!is_bool(a.dtype()), Code::bad_value, "must not get a bool tensor; use ~ or logical_not() instead");
   return b.neg(a.tensor("self"));
 }
-OP("abs") { return b.abs(a.tensor("self")); }
+OP("abs") {
+  const Value x = a.tensor("self");
+  a.check(!is_bool(x.dtype()), Code::dtype_unsupported, "must get numbers, got bool");
+  return b.abs(x);
+}
 
 // sign is for real numbers; sgn of a complex one is its direction.
 OP("sign sgn", Promote::same, "", kOpmath) {
