@@ -28,9 +28,9 @@ struct Number {
   double real() const { return kind <= Kind::integer ? static_cast<double>(i) : c.real(); }
 };
 
-// One argument of a node. The name stands in the node's schema. A Scalar[] is a list of Numbers, a float[] one of doubles.
+// One argument of a node. The name stands in the node's schema. A Scalar[] is a list of wrapped host numbers, a float[] one of doubles.
 using Attr = std::variant<std::monostate, Ref, std::vector<Ref>, Number, bool, int64_t, double, std::string, Dims, std::vector<double>,
-                          std::vector<bool>, Dtype, std::vector<Number>>;
+                          std::vector<bool>, Dtype>;
 
 struct Schema {
   std::string name;  // "add.Tensor"

@@ -171,9 +171,20 @@ std::vector<double> Args::floats(std::string_view name) const {
   const auto* v = std::get_if<std::vector<double>>(&attr(name));
   return v ? *v : std::vector<double>{};
 }
-std::vector<Number> Args::numbers(std::string_view name) const {
-  const auto* v = std::get_if<std::vector<Number>>(&attr(name));
-  return v ? *v : std::vector<Number>{};
+std::optional<std::vector<Number>> Args::numbers(std::string_view name) const {
+  const auto* refs = std::get_if<std::vector<Ref>>(&attr(name));
+  if (!refs) return {};
+  std::vector<Number> out;
+  for (const Ref r : *refs) {
+    if (r.id < 0 || infos_[r.id].kind != graph::Value::Kind::host_number || !infos_[r.id].wrapped) return {};
+    const Dtype d = infos_[r.id].view.dtype;
+    const auto kind = is_bool(d)      ? Number::Kind::boolean
+                      : is_int(d)     ? Number::Kind::integer
+                      : is_complex(d) ? Number::Kind::complex
+                                      : Number::Kind::real;
+    out.push_back({kind, 0, 0.0, infos_[r.id].index});
+  }
+  return out;
 }
 std::vector<bool> Args::flags(std::string_view name) const {
   const auto* v = std::get_if<std::vector<bool>>(&attr(name));

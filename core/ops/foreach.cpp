@@ -65,9 +65,8 @@ size_t length(Args& a) {
   const std::string* first = nullptr;
   for (const std::string& name : a.arg_names()) {
     const auto* list = std::get_if<std::vector<graph::Ref>>(a.find_attr(name));
-    const auto* numbers = std::get_if<std::vector<graph::Number>>(a.find_attr(name));
-    if (!list && !numbers) continue;
-    const size_t n = list ? list->size() : numbers->size();
+    if (!list) continue;
+    const size_t n = list->size();
     if (!first) {
       a.check(n > 0, Code::bad_value, str(name, " must have at least one tensor, got an empty list"));
       first = &name, count = n;
@@ -86,8 +85,12 @@ Result lower_list(Builder& b, Args& a) {
 
   Values out;
   std::map<std::string, Values> lists;
-  for (const auto& [to, from] : args)
-    if (a.find_attr(from) && std::holds_alternative<std::vector<graph::Ref>>(*a.find_attr(from))) lists[from] = a.tensors(from);
+  std::map<std::string, std::vector<graph::Number>> numbers;
+  for (const auto& [to, from] : args) {
+    if (!a.find_attr(from) || !std::holds_alternative<std::vector<graph::Ref>>(*a.find_attr(from))) continue;
+    if (const auto n = a.numbers(from); n && !n->empty()) numbers[from] = *n;
+    else lists[from] = a.tensors(from);
+  }
   for (size_t k = 0, count = length(a); k < count; ++k) {
     std::vector<Given> given;
     for (const auto& [to, from] : args) {
@@ -97,8 +100,8 @@ Result lower_list(Builder& b, Args& a) {
         given.push_back({name, from == "None" ? graph::Attr{} : from == "False" ? graph::Attr{false} : integer(std::stoll(from))});
       } else if (lists.count(from)) {
         given.push_back({name, lists[from][k]});
-      } else if (const auto* numbers = std::get_if<std::vector<graph::Number>>(attr)) {
-        given.push_back({name, graph::Attr{(*numbers)[k]}});
+      } else if (numbers.count(from)) {
+        given.push_back({name, graph::Attr{numbers[from][k]}});
       } else if (!std::holds_alternative<graph::Ref>(*attr)) {
         given.push_back({name, *attr});
       } else {  // one tensor for all elements; of `scalars` each takes one number

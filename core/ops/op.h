@@ -117,7 +117,8 @@ class Args {
   bool flag(std::string_view name, bool fallback) const;
   Dims ints(std::string_view name) const;                     // None = {}
   std::vector<double> floats(std::string_view name) const;
-  std::vector<graph::Number> numbers(std::string_view name) const;  // of a Scalar[]
+  // Of a Scalar[], which comes as a list of host numbers; nullopt for a list of tensors.
+  std::optional<std::vector<graph::Number>> numbers(std::string_view name) const;
   std::vector<bool> flags(std::string_view name) const;
   std::string text(std::string_view name) const;              // None = ""
   Dtype dtype(std::string_view name, Dtype fallback) const;   // of a ScalarType argument

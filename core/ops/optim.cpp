@@ -160,8 +160,8 @@ OP("_amp_update_scale_", Promote::none, "scale_growth_factor! scale_backoff_fact
   const Value good = b.add(tracker, 1), due = b.compare(Cmp::eq, b.reshape(good, scale.dims()), static_cast<double>(a.i("growth_interval")));
   const Value grown = b.mul(scale, a.f("scale_growth_factor"));
   const Value kept = b.select(b.bit_and(due, b.is_finite(grown)), grown, scale);  // growth stops below infinity
-  a.assign("growth_tracker", b.select(b.reshape(b.bit_or(bad, due), tracker.dims()), b.like(tracker, 0), good));
-  return b.select(bad, b.mul(scale, a.f("scale_backoff_factor")), kept);
+  const Value count = b.select(b.reshape(b.bit_or(bad, due), tracker.dims()), b.like(tracker, 0), good);
+  return {b.select(bad, b.mul(scale, a.f("scale_backoff_factor")), kept), count};
 }
 
 }  // namespace torchport::ops
