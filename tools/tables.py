@@ -74,6 +74,7 @@ def devices_page(rows: list[dict]) -> str:
 def pages() -> dict[str, str]:
     """File name -> contents, from the extension."""
     import torch  # noqa: F401  (its libraries must be loaded before _C)
+
     from torchport import _C
 
     sources: dict[str, tuple[Callable[[list[dict]], str], Callable[[], list[dict]]]] = {
