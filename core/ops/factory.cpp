@@ -46,7 +46,9 @@ OP("ones_like") {
   const Value x = a.tensor("self");
   return fill(b, 1, a.dtype("dtype", x.dtype()), x.dims());
 }
-OP("new_full", Promote::none, "fill_value~") { return fill(b, a.number("fill_value", a.dtype("dtype", a.tensor("self").dtype())), size_of_result(a)); }
+OP("new_full", Promote::none, "fill_value~") {
+  return fill(b, a.number("fill_value", a.dtype("dtype", a.tensor("self").dtype())), size_of_result(a));
+}
 OP("new_zeros") { return fill(b, 0, a.dtype("dtype", a.tensor("self").dtype()), size_of_result(a)); }
 OP("new_ones") { return fill(b, 1, a.dtype("dtype", a.tensor("self").dtype()), size_of_result(a)); }
 
@@ -59,11 +61,14 @@ OP("arange arange.start arange.start_step", Promote::none, "start! end! step!") 
   const graph::Number start = given("start", 0), end = given("end", 0), step = given("step", 1);
   const bool integers = start.kind <= Kind::integer && end.kind <= Kind::integer && step.kind <= Kind::integer;
   const Dtype d = a.dtype("dtype", integers ? Dtype::i64 : a.default_dtype());
-  a.check(!is_complex(d) && !is_bool(d), Code::dtype_unsupported, str("dtype must be an integer or float type, got ", name(d)));
+  a.check(!is_complex(d) && !is_bool(d), Code::dtype_unsupported,
+          str("dtype must be an integer or float type, got ", name(d)));
   const double first = start.real(), last = end.real(), by = step.real();
   a.check(by != 0, Code::bad_value, "step must be nonzero, got 0");
-  a.check(std::isfinite(first) && std::isfinite(last), Code::bad_value, str("start and end must be finite, got ", first, " and ", last));
-  a.check(by > 0 ? last >= first : last <= first, Code::bad_value, str("end must lie on step's side of start, got start ", first, ", end ", last, " and step ", by));
+  a.check(std::isfinite(first) && std::isfinite(last), Code::bad_value,
+          str("start and end must be finite, got ", first, " and ", last));
+  a.check(by > 0 ? last >= first : last <= first, Code::bad_value,
+          str("end must lie on step's side of start, got start ", first, ", end ", last, " and step ", by));
   auto whole = [](const graph::Number& n) { return n.kind <= Kind::integer ? n.i : static_cast<int64_t>(n.c.real()); };
   double count = std::ceil((last - first) / by);
   if (d == Dtype::i64) {  // in integers: a double does not hold them all
@@ -89,23 +94,31 @@ static Value spaced(Builder& b, Args& a, Dtype d, Dtype w) {
   const int64_t steps = a.i("steps");
   a.check(steps >= 0, Code::bad_value, str("steps must not be negative, got ", steps));
   for (const char* n : {"start", "end"})
-    if (is_tensor(a, n)) a.check(a.tensor(n).rank() == 0, Code::bad_value, str(n, " must be 0-d, got ", text(a.tensor(n).type())));
+    if (is_tensor(a, n))
+      a.check(a.tensor(n).rank() == 0, Code::bad_value, str(n, " must be 0-d, got ", text(a.tensor(n).type())));
   // An integer result starts and ends at whole numbers.
-  auto number = [&](const char* n) { return is_int(d) ? b.cast(a.number(n, Dtype::i64), w) : b.cast(a.number(n, d), w); };
+  auto number = [&](const char* n) {
+    return is_int(d) ? b.cast(a.number(n, Dtype::i64), w) : b.cast(a.number(n, d), w);
+  };
   const Value start = number("start"), end = number("end");
   if (steps < 2) return b.full(start, {steps});
   const Value step = b.div(b.sub(end, start), b.constant(static_cast<double>(steps - 1), w));
-  const Value i = b.iota({Dtype::i32, {steps}}, 0), up = b.cast(i, w), down = b.cast(b.rsub(static_cast<double>(steps - 1), i), w);
-  return b.select(b.compare(Cmp::lt, i, static_cast<double>(steps / 2)), b.add(start, b.mul(step, up)), b.sub(end, b.mul(step, down)));
+  const Value i = b.iota({Dtype::i32, {steps}}, 0), up = b.cast(i, w),
+              down = b.cast(b.rsub(static_cast<double>(steps - 1), i), w);
+  return b.select(b.compare(Cmp::lt, i, static_cast<double>(steps / 2)), b.add(start, b.mul(step, up)),
+                  b.sub(end, b.mul(step, down)));
 }
 static Dtype spaced_dtype(Args& a) {
   bool complex = false;
-  for (const char* n : {"start", "end"}) complex |= is_tensor(a, n) ? is_complex(a.tensor(n).dtype()) : a.raw(n).kind == Kind::complex;
+  for (const char* n : {"start", "end"})
+    complex |= is_tensor(a, n) ? is_complex(a.tensor(n).dtype()) : a.raw(n).kind == Kind::complex;
   const Dtype d = a.dtype("dtype", complex ? complex_of(a.default_dtype()) : a.default_dtype());
   a.check(!complex || is_complex(d), Code::bad_value, str("dtype must be complex for complex ends, got ", name(d)));
   return d;
 }
-static Dtype spaced_wide(Args& a, Dtype d) { return is_integral(d) ? (a.platform_has_f64() ? Dtype::f64 : Dtype::f32) : opmath(d); }
+static Dtype spaced_wide(Args& a, Dtype d) {
+  return is_integral(d) ? (a.platform_has_f64() ? Dtype::f64 : Dtype::f32) : opmath(d);
+}
 
 OP("linspace linspace.Tensor_Tensor linspace.Tensor_Scalar linspace.Scalar_Tensor") {
   const Dtype d = spaced_dtype(a);

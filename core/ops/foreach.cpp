@@ -1,5 +1,5 @@
-// _foreach_*: the element op's block on each element, all in one program. No list op is written by hand; a row says which
-// element op belongs to an overload and how its arguments are made of the list op's.
+// _foreach_*: the element op's block on each element, all in one program. No list op is written by hand; a row says
+// which element op belongs to an overload and how its arguments are made of the list op's.
 #include "ops/call.h"
 
 namespace torchport::ops {
@@ -15,7 +15,8 @@ struct Row {
   const char* args;
 };
 constexpr const char* kUnary =
-    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round rsqrt sigmoid sign sin sinh sqrt "
+    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round "
+    "rsqrt sigmoid sign sin sinh sqrt "
     "tan tanh trunc max";
 
 const Row kRows[] = {
@@ -71,7 +72,8 @@ size_t length(Args& a) {
       a.check(n > 0, Code::bad_value, str(name, " must have at least one tensor, got an empty list"));
       first = &name, count = n;
     }
-    a.check(n == count, Code::bad_value, str(name, " must have as many entries as ", *first, ", got ", n, " and ", count));
+    a.check(n == count, Code::bad_value,
+            str(name, " must have as many entries as ", *first, ", got ", n, " and ", count));
   }
   return count;
 }
@@ -81,15 +83,18 @@ Result lower_list(Builder& b, Args& a) {
   std::string element;
   words >> element;
   std::vector<std::pair<std::string, std::string>> args;
-  for (std::string word; words >> word;) args.emplace_back(word.substr(0, word.find('=')), word.substr(word.find('=') + 1));
+  for (std::string word; words >> word;)
+    args.emplace_back(word.substr(0, word.find('=')), word.substr(word.find('=') + 1));
 
   Values out;
   std::map<std::string, Values> lists;
   std::map<std::string, std::vector<graph::Number>> numbers;
   for (const auto& [to, from] : args) {
     if (!a.find_attr(from) || !std::holds_alternative<std::vector<graph::Ref>>(*a.find_attr(from))) continue;
-    if (const auto n = a.numbers(from); n && !n->empty()) numbers[from] = *n;
-    else lists[from] = a.tensors(from);
+    if (const auto n = a.numbers(from); n && !n->empty())
+      numbers[from] = *n;
+    else
+      lists[from] = a.tensors(from);
   }
   for (size_t k = 0, count = length(a); k < count; ++k) {
     std::vector<Given> given;
@@ -97,7 +102,9 @@ Result lower_list(Builder& b, Args& a) {
       const graph::Attr* attr = a.find_attr(from);
       const char* name = to.c_str();
       if (!attr) {
-        given.push_back({name, from == "None" ? graph::Attr{} : from == "False" ? graph::Attr{false} : integer(std::stoll(from))});
+        given.push_back({name, from == "None"    ? graph::Attr{}
+                               : from == "False" ? graph::Attr{false}
+                                                 : integer(std::stoll(from))});
       } else if (lists.count(from)) {
         given.push_back({name, lists[from][k]});
       } else if (numbers.count(from)) {
@@ -107,7 +114,8 @@ Result lower_list(Builder& b, Args& a) {
       } else {  // one tensor for all elements; of `scalars` each takes one number
         Value v = a.tensor(from);
         if (from == "scalars") {
-          a.check(v.rank() == 1 && v.dim(0) == static_cast<int64_t>(count), Code::bad_value, str("scalars must be of shape [", count, "], got ", text(v.dims())));
+          a.check(v.rank() == 1 && v.dim(0) == static_cast<int64_t>(count), Code::bad_value,
+                  str("scalars must be of shape [", count, "], got ", text(v.dims())));
           v = b.reshape(b.slice_dim(v, 0, static_cast<int64_t>(k), static_cast<int64_t>(k) + 1), {});
         }
         given.push_back({name, v});
@@ -126,7 +134,8 @@ void derive_foreach(std::map<std::string, Op, std::less<>>& ops) {
     std::istringstream names(row.names);
     for (std::string name; names >> name;) {
       const size_t cut = name.find('=');
-      std::string base = cut == std::string::npos ? name : name.substr(cut + 1), list = "_foreach_" + name.substr(0, cut);
+      std::string base = cut == std::string::npos ? name : name.substr(cut + 1),
+                  list = "_foreach_" + name.substr(0, cut);
       if (*row.suffix) base += std::string(".") + row.suffix;
       if (*row.overload) list += std::string(".") + row.overload;
       const auto element = ops.find(base);
@@ -134,7 +143,8 @@ void derive_foreach(std::map<std::string, Op, std::less<>>& ops) {
       marks.push_back(std::make_unique<std::string>(marks_of(element->second, row.args)));
       Traits traits;
       traits.marks = marks.back()->c_str();
-      ops.emplace(list, Op{list, element->second.file, element->second.line, &lower_list, traits, base + " " + row.args});
+      ops.emplace(list,
+                  Op{list, element->second.file, element->second.line, &lower_list, traits, base + " " + row.args});
     }
   }
 }
@@ -146,9 +156,11 @@ OP("_foreach_zero") {
 }
 OP("_foreach_copy") {
   const Values self = a.tensors("self"), src = a.tensors("src");
-  a.check(self.size() == src.size(), Code::bad_value, str("must get two lists of one length, got ", self.size(), " and ", src.size()));
+  a.check(self.size() == src.size(), Code::bad_value,
+          str("must get two lists of one length, got ", self.size(), " and ", src.size()));
   Values out;
-  for (size_t k = 0; k < self.size(); ++k) out.push_back(b.broadcast_to(b.cast(src[k], self[k].dtype()), self[k].dims()));
+  for (size_t k = 0; k < self.size(); ++k)
+    out.push_back(b.broadcast_to(b.cast(src[k], self[k].dtype()), self[k].dims()));
   return out;
 }
 OP("_foreach_clone") { return a.tensors("self"); }

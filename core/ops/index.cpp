@@ -5,10 +5,18 @@
 
 namespace torchport::ops {
 
-Body combine_add(Builder& b) { return [&b](const Values& v) { return Values{b.add(v[0], v[1])}; }; }
-Body combine_mul(Builder& b) { return [&b](const Values& v) { return Values{b.mul(v[0], v[1])}; }; }
-Body combine_max(Builder& b) { return [&b](const Values& v) { return Values{b.max(v[0], v[1])}; }; }
-Body combine_min(Builder& b) { return [&b](const Values& v) { return Values{b.min(v[0], v[1])}; }; }
+Body combine_add(Builder& b) {
+  return [&b](const Values& v) { return Values{b.add(v[0], v[1])}; };
+}
+Body combine_mul(Builder& b) {
+  return [&b](const Values& v) { return Values{b.mul(v[0], v[1])}; };
+}
+Body combine_max(Builder& b) {
+  return [&b](const Values& v) { return Values{b.max(v[0], v[1])}; };
+}
+Body combine_min(Builder& b) {
+  return [&b](const Values& v) { return Values{b.min(v[0], v[1])}; };
+}
 
 Dtype index_dtype(int64_t extent) { return extent < (int64_t{1} << 31) ? Dtype::i32 : Dtype::i64; }
 
@@ -61,12 +69,12 @@ namespace {
 
 // The index tensors of x[...]: which dimensions they address, in one start per element of their common shape.
 struct Place {
-  Dims dims;           // indexed dimensions of x
-  Dims shape;          // common shape of the indices
-  int64_t at = 0;      // where that shape stands in the result
-  Dims result;         // dims of x[...]
-  Dims offset_dims;    // dims of the result that come from x
-  Value starts;        // shape + [dims.size()]
+  Dims dims;         // indexed dimensions of x
+  Dims shape;        // common shape of the indices
+  int64_t at = 0;    // where that shape stands in the result
+  Dims result;       // dims of x[...]
+  Dims offset_dims;  // dims of the result that come from x
+  Value starts;      // shape + [dims.size()]
 };
 
 Dims index_shape(Args& a, const Values& indices) {
@@ -76,7 +84,8 @@ Dims index_shape(Args& a, const Values& indices) {
     try {
       shape = broadcast(shape, i.dims(), a.where());
     } catch (const Error&) {
-      a.fail(Code::index_out_of_range, str("index tensors must broadcast to one shape, got ", text(shape), " and ", text(i.dims())));
+      a.fail(Code::index_out_of_range,
+             str("index tensors must broadcast to one shape, got ", text(shape), " and ", text(i.dims())));
     }
   }
   return shape;
@@ -99,8 +108,10 @@ Place place_of(Builder& b, Args& a, const Value& x, const Values& indices, How h
   const bool adjacent = p.dims.back() - p.dims.front() + 1 == static_cast<int64_t>(p.dims.size());
   p.at = adjacent ? p.dims.front() : 0;
   for (int64_t d = 0, next = 0; d < x.rank(); ++d) {
-    if (next < static_cast<int64_t>(p.dims.size()) && p.dims[next] == d) ++next;
-    else p.result.push_back(x.dim(d));
+    if (next < static_cast<int64_t>(p.dims.size()) && p.dims[next] == d)
+      ++next;
+    else
+      p.result.push_back(x.dim(d));
   }
   p.result.insert(p.result.begin() + p.at, p.shape.begin(), p.shape.end());
   const int64_t end = p.at + static_cast<int64_t>(p.shape.size());
@@ -124,7 +135,8 @@ Place place_of(Builder& b, Args& a, const Value& x, const Values& indices, How h
     if (v.dtype() == Dtype::i64) wide = Dtype::i64;
     parts.push_back(v);
   }
-  for (Value& v : parts) v = b.unsqueeze(b.broadcast_to(b.convert(v, wide), p.shape), static_cast<int64_t>(p.shape.size()));
+  for (Value& v : parts)
+    v = b.unsqueeze(b.broadcast_to(b.convert(v, wide), p.shape), static_cast<int64_t>(p.shape.size()));
   p.starts = b.concatenate(parts, static_cast<int64_t>(p.shape.size()));
   return p;
 }
@@ -143,7 +155,8 @@ Value read(Builder& b, const Value& x, const Place& p) {
 }
 
 Value write(Builder& b, Args& a, const Value& x, const Place& p, Value values, bool accumulate) {
-  a.check(values.dtype() == x.dtype(), Code::dtype_mismatch, str("values must be of self's dtype, got ", name(values.dtype()), " and ", name(x.dtype())));
+  a.check(values.dtype() == x.dtype(), Code::dtype_mismatch,
+          str("values must be of self's dtype, got ", name(values.dtype()), " and ", name(x.dtype())));
   Dims fitted = values.dims();
   while (fitted.size() > p.result.size() && fitted.front() == 1) fitted.erase(fitted.begin());
   bool fits = fitted.size() <= p.result.size();
@@ -151,7 +164,8 @@ Value write(Builder& b, Args& a, const Value& x, const Place& p, Value values, b
     const int64_t have = fitted[fitted.size() - 1 - k], want = p.result[p.result.size() - 1 - k];
     fits = have == want || have == 1;
   }
-  a.check(fits, Code::shape_mismatch, str("values must broadcast to the indexed shape ", text(p.result), ", got ", text(values.dims())));
+  a.check(fits, Code::shape_mismatch,
+          str("values must broadcast to the indexed shape ", text(p.result), ", got ", text(values.dims())));
   values = b.broadcast_to(b.reshape(values, fitted), p.result);
   if (p.dims.empty()) return accumulate ? b.add(x, values) : values;
   if (values.numel() == 0 || x.numel() == 0) return x;
@@ -161,7 +175,8 @@ Value write(Builder& b, Args& a, const Value& x, const Place& p, Value values, b
   s.scatter_dims_to_operand_dims = p.dims;
   s.index_vector_dim = static_cast<int64_t>(p.shape.size());
   const Dtype d = accumulate ? sum_dtype(x.dtype()) : x.dtype();
-  return b.cast(b.scatter(b.cast(x, d), p.starts, b.cast(values, d), s, accumulate ? combine_add(b) : nullptr), x.dtype());
+  return b.cast(b.scatter(b.cast(x, d), p.starts, b.cast(values, d), s, accumulate ? combine_add(b) : nullptr),
+                x.dtype());
 }
 
 }  // namespace
@@ -172,7 +187,8 @@ OP("index.Tensor _unsafe_index.Tensor") {
 }
 OP("index_put _index_put_impl _unsafe_index_put") {
   const Value x = a.tensor("self");
-  return write(b, a, x, place_of(b, a, x, a.tensors("indices"), How::checked), a.tensor("values"), a.flag("accumulate", false));
+  return write(b, a, x, place_of(b, a, x, a.tensors("indices"), How::checked), a.tensor("values"),
+               a.flag("accumulate", false));
 }
 OP("_unsafe_masked_index") {
   const Value x = a.tensor("self"), mask = a.tensor("mask"), fill = a.number("fill", x.dtype());
@@ -182,7 +198,8 @@ OP("_unsafe_masked_index") {
 OP("_unsafe_masked_index_put_accumulate") {
   const Value x = a.tensor("self"), values = a.tensor("values");
   if (x.numel() == 0) return x;
-  return write(b, a, x, place_of(b, a, x, a.tensors("indices"), How::clamp), b.select(a.tensor("mask"), values, b.like(values, 0)), true);
+  return write(b, a, x, place_of(b, a, x, a.tensors("indices"), How::clamp),
+               b.select(a.tensor("mask"), values, b.like(values, 0)), true);
 }
 
 OP("take") {
@@ -191,34 +208,41 @@ OP("take") {
 }
 OP("put") {
   const Value x = a.tensor("self"), index = a.tensor("index"), source = a.tensor("source");
-  a.check(index.numel() == source.numel(), Code::shape_mismatch, str("source must have as many elements as index, got ", text(source.type()), " and ", text(index.type())));
-  a.check(source.dtype() == x.dtype(), Code::dtype_mismatch, str("source must be of self's dtype, got ", name(source.dtype()), " and ", name(x.dtype())));
+  a.check(index.numel() == source.numel(), Code::shape_mismatch,
+          str("source must have as many elements as index, got ", text(source.type()), " and ", text(index.type())));
+  a.check(source.dtype() == x.dtype(), Code::dtype_mismatch,
+          str("source must be of self's dtype, got ", name(source.dtype()), " and ", name(x.dtype())));
   const bool accumulate = a.flag("accumulate", false);
   const Dtype d = accumulate ? sum_dtype(x.dtype()) : x.dtype();
   const Value at = b.flatten(checked_index(b, a, index, x.numel(), true));
-  const Value flat = put_flat(b, b.flatten(b.cast(x, d)), at, b.flatten(b.cast(source, d)), accumulate ? combine_add(b) : nullptr);
+  const Value flat =
+      put_flat(b, b.flatten(b.cast(x, d)), at, b.flatten(b.cast(source, d)), accumulate ? combine_add(b) : nullptr);
   return b.cast(b.reshape(flat, x.dims()), x.dtype());
 }
 
 // The rank of each true element among the true ones, flat.
 static Value order_of(Builder& b, Args& a, const Value& mask) {
   const Value ones = b.convert(b.flatten(mask), index_dtype(mask.numel()));
-  const Value count = call1(b, a, "cumsum", {{"self", ones}, {"dim", graph::Attr{int64_t{0}}}, {"dtype", graph::Attr{ones.dtype()}}});
+  const Value count =
+      call1(b, a, "cumsum", {{"self", ones}, {"dim", graph::Attr{int64_t{0}}}, {"dtype", graph::Attr{ones.dtype()}}});
   return b.sub(count, 1);
 }
-static Value count_of(Builder& b, const Value& mask) { return b.reduce(Reduce::add, b.convert(b.flatten(mask), index_dtype(mask.numel())), {0}); }
+static Value count_of(Builder& b, const Value& mask) {
+  return b.reduce(Reduce::add, b.convert(b.flatten(mask), index_dtype(mask.numel())), {0});
+}
 
 OP("masked_scatter") {
   Value x = a.tensor("self"), mask = a.tensor("mask");
   const Value source = a.tensor("source");
-  a.check(x.dtype() == source.dtype(), Code::dtype_mismatch, str("source must be of self's dtype, got ", name(source.dtype()), " and ", name(x.dtype())));
+  a.check(x.dtype() == source.dtype(), Code::dtype_mismatch,
+          str("source must be of self's dtype, got ", name(source.dtype()), " and ", name(x.dtype())));
   a.check(is_bool(mask.dtype()), Code::dtype_mismatch, str("mask must be bool, got ", name(mask.dtype())));
   const Dims dims = broadcast(x.dims(), mask.dims(), a.where());
   x = b.broadcast_to(x, dims), mask = b.broadcast_to(mask, dims);
   if (x.numel() == 0) return x;
   const Value count = count_of(b, mask);
-  a.require(b.le(count, b.constant_int(std::min<int64_t>(source.numel(), mask.numel()), count.dtype())), Code::bad_value,
-            str("source must have as many elements as mask has true ones, got ", source.numel()));
+  a.require(b.le(count, b.constant_int(std::min<int64_t>(source.numel(), mask.numel()), count.dtype())),
+            Code::bad_value, str("source must have as many elements as mask has true ones, got ", source.numel()));
   if (source.numel() == 0) return x;
   const Value at = b.min(b.max(order_of(b, a, mask), 0), static_cast<double>(source.numel() - 1));
   return b.select(mask, b.reshape(take_flat(b, b.flatten(source), at), dims), x);
@@ -229,7 +253,8 @@ OP("masked_scatter_backward") {
   const Value mask = b.broadcast_to(a.tensor("mask"), grad.dims()), zeros = b.zeros({grad.dtype(), {numel(sizes)}});
   if (grad.numel() == 0 || numel(sizes) == 0) return b.reshape(zeros, sizes);
   const Value order = order_of(b, a, mask);
-  const Value at = b.select(b.flatten(mask), order, b.constant_int(numel(sizes), order.dtype()));  // beyond the end: dropped
+  const Value at =
+      b.select(b.flatten(mask), order, b.constant_int(numel(sizes), order.dtype()));  // beyond the end: dropped
   return b.reshape(put_flat(b, zeros, at, b.flatten(grad), nullptr), sizes);
 }
 

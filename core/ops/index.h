@@ -10,9 +10,10 @@ Body combine_mul(Builder&);
 Body combine_max(Builder&);
 Body combine_min(Builder&);
 
-// Index values ready for gather and scatter: checked against [0, size), or [-size, size) when negative ones count from the
-// end, and in the narrowest type that addresses `extent` elements (a device has no fast 64-bit integers).
-Value checked_index(Builder&, Args&, const Value& index, int64_t size, bool negative, Code code = Code::index_out_of_range);
+// Index values ready for gather and scatter: checked against [0, size), or [-size, size) when negative ones count from
+// the end, and in the narrowest type that addresses `extent` elements (a device has no fast 64-bit integers).
+Value checked_index(Builder&, Args&, const Value& index, int64_t size, bool negative,
+                    Code code = Code::index_out_of_range);
 Dtype index_dtype(int64_t extent);
 
 // Rows of x along dim: result dims = x's with dim replaced by index's dims. Writing is the same in reverse; an index

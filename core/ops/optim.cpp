@@ -1,4 +1,5 @@
-// Fused optimiser steps and loss scaling: a whole list of parameters in one program. The learning rate is a runtime operand.
+// Fused optimiser steps and loss scaling: a whole list of parameters in one program. The learning rate is a runtime
+// operand.
 #include <cmath>
 
 #include "ops/op.h"
@@ -9,7 +10,8 @@ namespace {
 
 constexpr const char* kMarks = "lr? weight_decay~ momentum~ dampening~ lr_decay~";
 
-// One parameter's tensors in the type of computation, written back in their own, and not at all when a gradient overflowed.
+// One parameter's tensors in the type of computation, written back in their own, and not at all when a gradient
+// overflowed.
 class Step {
  public:
   Step(Builder& b, Args& a) : b_(b), a_(a) {
@@ -18,9 +20,7 @@ class Step {
     if (const Value scale = a.tensor("grad_scale")) grad_scale_ = b.reshape(scale, {});
   }
 
-  void begin(size_t k, const Value& param) {
-    k_ = k, wide_ = opmath(param.dtype());
-  }
+  void begin(size_t k, const Value& param) { k_ = k, wide_ = opmath(param.dtype()); }
   Dtype wide() const { return wide_; }
   Value wide(const Value& x) { return b_.cast(x, wide_); }
   Value number(const char* name) { return a_.number(name, wide_); }
@@ -51,7 +51,8 @@ class Step {
 
 void check_lists(Args& a, size_t count, std::initializer_list<std::pair<const char*, const Values*>> lists) {
   for (const auto& [name, list] : lists)
-    a.check(list->size() == count, Code::bad_value, str(name, " must have one entry a parameter, got ", list->size(), " for ", count));
+    a.check(list->size() == count, Code::bad_value,
+            str(name, " must have one entry a parameter, got ", list->size(), " for ", count));
 }
 
 // 1 - beta^step without the cancellation that a short type would suffer.
@@ -61,16 +62,19 @@ Value bias_correction(Builder& b, const Value& step, double beta) {
 }
 
 Result adam(Builder& b, Args& a, bool decoupled) {
-  const Values params = a.tensors("self"), grads = a.tensors("grads"), averages = a.tensors("exp_avgs"), squares = a.tensors("exp_avg_sqs"),
-               maxima = a.tensors("max_exp_avg_sqs"), steps = a.tensors("state_steps");
+  const Values params = a.tensors("self"), grads = a.tensors("grads"), averages = a.tensors("exp_avgs"),
+               squares = a.tensors("exp_avg_sqs"), maxima = a.tensors("max_exp_avg_sqs"),
+               steps = a.tensors("state_steps");
   const bool amsgrad = a.flag("amsgrad");
   const double beta1 = a.f("beta1"), beta2 = a.f("beta2"), eps = a.f("eps");
-  check_lists(a, params.size(), {{"grads", &grads}, {"exp_avgs", &averages}, {"exp_avg_sqs", &squares}, {"state_steps", &steps}});
+  check_lists(a, params.size(),
+              {{"grads", &grads}, {"exp_avgs", &averages}, {"exp_avg_sqs", &squares}, {"state_steps", &steps}});
   if (amsgrad) check_lists(a, params.size(), {{"max_exp_avg_sqs", &maxima}});
   Step s(b, a);
   for (size_t k = 0; k < params.size(); ++k) {
     s.begin(k, params[k]);
-    const Value grad = s.gradient(grads[k], params[k], !decoupled), step = b.reshape(s.wide(steps[k]), {}), lr = s.number("lr");
+    const Value grad = s.gradient(grads[k], params[k], !decoupled), step = b.reshape(s.wide(steps[k]), {}),
+                lr = s.number("lr");
     Value p = s.wide(params[k]);
     if (decoupled && !a.is("weight_decay", 0)) p = b.sub(p, b.mul(p, b.mul(lr, s.number("weight_decay"))));
     const Value old = s.wide(averages[k]), average = b.add(old, b.mul(b.sub(grad, old), 1 - beta1));
@@ -118,14 +122,16 @@ OP("_fused_sgd_ _fused_sgd_.tensor_lr", Promote::none, kMarks) {
 }
 
 OP("_fused_adagrad_ _fused_adagrad_.tensor_lr", Promote::none, kMarks) {
-  const Values params = a.tensors("self"), grads = a.tensors("grads"), sums = a.tensors("state_sums"), steps = a.tensors("state_steps");
+  const Values params = a.tensors("self"), grads = a.tensors("grads"), sums = a.tensors("state_sums"),
+               steps = a.tensors("state_steps");
   check_lists(a, params.size(), {{"grads", &grads}, {"state_sums", &sums}, {"state_steps", &steps}});
   Step s(b, a);
   for (size_t k = 0; k < params.size(); ++k) {
     s.begin(k, params[k]);
     const Value grad = s.gradient(grads[k], params[k], true);
     Value lr = s.number("lr");
-    if (!a.is("lr_decay", 0)) lr = b.div(lr, b.add(b.mul(b.sub(b.reshape(s.wide(steps[k]), {}), 1), s.number("lr_decay")), 1));
+    if (!a.is("lr_decay", 0))
+      lr = b.div(lr, b.add(b.mul(b.sub(b.reshape(s.wide(steps[k]), {}), 1), s.number("lr_decay")), 1));
     const Value sum = b.add(s.wide(sums[k]), b.mul(grad, grad));
     s.write("self", params[k], b.sub(s.wide(params[k]), b.div(b.mul(grad, lr), b.add(b.sqrt(sum), a.f("eps")))));
     s.write("state_sums", sums[k], sum);
@@ -142,7 +148,8 @@ OP("_amp_foreach_non_finite_check_and_unscale_") {
   Value bad = b.compare(Cmp::ne, b.reshape(found, {}), 0);
   for (size_t k = 0; k < grads.size(); ++k) {
     const Value g = grads[k];
-    a.check(is_float(g.dtype()), Code::dtype_unsupported, str("must get floating point gradients, got ", text(g.type())));
+    a.check(is_float(g.dtype()), Code::dtype_unsupported,
+            str("must get floating point gradients, got ", text(g.type())));
     Dims all;
     for (int64_t d = 0; d < g.rank(); ++d) all.push_back(d);
     bad = b.bit_or(bad, b.reduce(Reduce::any, b.logical_not(b.is_finite(g)), all));
@@ -155,9 +162,11 @@ OP("_amp_foreach_non_finite_check_and_unscale_") {
 
 OP("_amp_update_scale_", Promote::none, "scale_growth_factor! scale_backoff_factor!") {
   const Value scale = a.tensor("self"), tracker = a.tensor("growth_tracker"), found = a.tensor("found_inf");
-  for (const Value& v : {scale, tracker, found}) a.check(v.numel() == 1, Code::bad_value, str("must get tensors of 1 element, got ", text(v.type())));
+  for (const Value& v : {scale, tracker, found})
+    a.check(v.numel() == 1, Code::bad_value, str("must get tensors of 1 element, got ", text(v.type())));
   const Value bad = b.compare(Cmp::ne, b.reshape(found, scale.dims()), 0);
-  const Value good = b.add(tracker, 1), due = b.compare(Cmp::eq, b.reshape(good, scale.dims()), static_cast<double>(a.i("growth_interval")));
+  const Value good = b.add(tracker, 1),
+              due = b.compare(Cmp::eq, b.reshape(good, scale.dims()), static_cast<double>(a.i("growth_interval")));
   const Value grown = b.mul(scale, a.f("scale_growth_factor"));
   const Value kept = b.select(b.bit_and(due, b.is_finite(grown)), grown, scale);  // growth stops below infinity
   const Value count = b.select(b.reshape(b.bit_or(bad, due), tracker.dims()), b.like(tracker, 0), good);

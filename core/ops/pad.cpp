@@ -12,7 +12,8 @@ struct Sides {
 // padding = [last dimension low, high, the one before low, high, ...]
 std::vector<Sides> sides_of(const Dims& padding, int64_t rank) {
   std::vector<Sides> out;
-  for (size_t k = 0; k + 1 < padding.size(); k += 2) out.push_back({rank - 1 - static_cast<int64_t>(k / 2), padding[k], padding[k + 1]});
+  for (size_t k = 0; k + 1 < padding.size(); k += 2)
+    out.push_back({rank - 1 - static_cast<int64_t>(k / 2), padding[k], padding[k + 1]});
   return out;
 }
 
@@ -41,10 +42,13 @@ Value reflect(Builder& b, const Value& x, const Sides& s) {
 }
 Value reflect_backward(Builder& b, Value grad, const Sides& s) {
   grad = uncrop(b, grad, s);
-  const int64_t low = std::max<int64_t>(s.low, 0), high = std::max<int64_t>(s.high, 0), n = grad.dim(s.dim) - low - high;
+  const int64_t low = std::max<int64_t>(s.low, 0), high = std::max<int64_t>(s.high, 0),
+                n = grad.dim(s.dim) - low - high;
   Value out = b.slice_dim(grad, s.dim, low, low + n);
   if (low) out = b.add(out, place(b, b.reverse(b.slice_dim(grad, s.dim, 0, low), {s.dim}), s.dim, 1, n));
-  if (high) out = b.add(out, place(b, b.reverse(b.slice_dim(grad, s.dim, low + n, low + n + high), {s.dim}), s.dim, n - 1 - high, n));
+  if (high)
+    out = b.add(
+        out, place(b, b.reverse(b.slice_dim(grad, s.dim, low + n, low + n + high), {s.dim}), s.dim, n - 1 - high, n));
   return out;
 }
 
@@ -63,9 +67,12 @@ Value replicate(Builder& b, const Value& x, const Sides& s) {
 }
 Value replicate_backward(Builder& b, Value grad, const Sides& s) {
   grad = uncrop(b, grad, s);
-  const int64_t low = std::max<int64_t>(s.low, 0), high = std::max<int64_t>(s.high, 0), n = grad.dim(s.dim) - low - high;
+  const int64_t low = std::max<int64_t>(s.low, 0), high = std::max<int64_t>(s.high, 0),
+                n = grad.dim(s.dim) - low - high;
   Value out = b.slice_dim(grad, s.dim, low, low + n);
-  auto sum = [&](int64_t from, int64_t to) { return b.reduce_keep(Reduce::add, b.slice_dim(grad, s.dim, from, to), {s.dim}, true); };
+  auto sum = [&](int64_t from, int64_t to) {
+    return b.reduce_keep(Reduce::add, b.slice_dim(grad, s.dim, from, to), {s.dim}, true);
+  };
   if (low) out = b.add(out, place(b, sum(0, low), s.dim, 0, n));
   if (high) out = b.add(out, place(b, sum(low + n, low + n + high), s.dim, n - 1, n));
   return out;
@@ -78,16 +85,21 @@ std::vector<Sides> checked(Args& a, const Value& x, bool reflects) {
   const Dims padding = a.ints("padding");
   const int64_t spatial = static_cast<int64_t>(padding.size()) / 2;
   const int64_t expected = a.where()[a.where().find("_pad") + 4] - '0';
-  a.check(padding.size() % 2 == 0 && spatial == expected, Code::bad_value, str("padding must have ", 2 * expected, " entries, got ", text(padding)));
+  a.check(padding.size() % 2 == 0 && spatial == expected, Code::bad_value,
+          str("padding must have ", 2 * expected, " entries, got ", text(padding)));
   a.check(x.rank() == spatial + 1 || x.rank() == spatial + 2, Code::bad_value,
           str("self must have ", spatial + 1, " or ", spatial + 2, " dimensions, got ", text(x.type())));
   for (int64_t k = x.rank() == spatial + 2 ? 1 : 0; k < x.rank(); ++k)
-    a.check(x.dim(k) > 0, Code::bad_value, str("self must have no empty dimension but the batch, got ", text(x.type())));
+    a.check(x.dim(k) > 0, Code::bad_value,
+            str("self must have no empty dimension but the batch, got ", text(x.type())));
   const std::vector<Sides> sides = sides_of(padding, x.rank());
   for (const Sides& s : sides) {
     const int64_t n = x.dim(s.dim);
-    a.check(!reflects || (s.low < n && s.high < n), Code::bad_value, str("padding must be less than the dimension it reflects, got ", text(padding), " for ", text(x.type())));
-    a.check(n + s.low + s.high >= 1, Code::bad_value, str("padding must leave at least one element in dimension ", s.dim, ", got ", text(padding), " for ", text(x.type())));
+    a.check(!reflects || (s.low < n && s.high < n), Code::bad_value,
+            str("padding must be less than the dimension it reflects, got ", text(padding), " for ", text(x.type())));
+    a.check(n + s.low + s.high >= 1, Code::bad_value,
+            str("padding must leave at least one element in dimension ", s.dim, ", got ", text(padding), " for ",
+                text(x.type())));
   }
   return sides;
 }
@@ -101,7 +113,8 @@ Value backward(Builder& b, Args& a, bool reflects, BackStep step) {
   const std::vector<Sides> sides = checked(a, x, reflects);
   Dims want = x.dims();
   for (const Sides& s : sides) want[s.dim] += s.low + s.high;
-  a.check(grad.dims() == want, Code::shape_mismatch, str("grad_output must be of shape ", text(want), ", got ", text(grad.dims())));
+  a.check(grad.dims() == want, Code::shape_mismatch,
+          str("grad_output must be of shape ", text(want), ", got ", text(grad.dims())));
   Value out = b.cast(grad, opmath(grad.dtype()));
   for (auto s = sides.rbegin(); s != sides.rend(); ++s) out = step(b, out, *s);
   return b.cast(out, grad.dtype());
@@ -112,13 +125,15 @@ Value backward(Builder& b, Args& a, bool reflects, BackStep step) {
 OP("constant_pad_nd") {
   const Value x = a.tensor("self");
   const Dims padding = a.ints("pad");
-  a.check(padding.size() % 2 == 0, Code::bad_value, str("pad must have an even number of entries, got ", text(padding)));
-  a.check(static_cast<int64_t>(padding.size()) / 2 <= x.rank(), Code::bad_value, str("pad must have at most ", 2 * x.rank(), " entries, got ", text(padding)));
+  a.check(padding.size() % 2 == 0, Code::bad_value,
+          str("pad must have an even number of entries, got ", text(padding)));
+  a.check(static_cast<int64_t>(padding.size()) / 2 <= x.rank(), Code::bad_value,
+          str("pad must have at most ", 2 * x.rank(), " entries, got ", text(padding)));
   Dims low(x.rank(), 0), high(x.rank(), 0);
   for (const Sides& s : sides_of(padding, x.rank())) {
     const int64_t size = x.dim(s.dim) + s.low + s.high;
-    a.check(size >= 0 && x.dim(s.dim) + std::min<int64_t>(s.low, 0) + std::min<int64_t>(s.high, 0) >= 0, Code::bad_value,
-            str("pad must leave a size of at least 0, got ", text(padding), " for ", text(x.type())));
+    a.check(size >= 0 && x.dim(s.dim) + std::min<int64_t>(s.low, 0) + std::min<int64_t>(s.high, 0) >= 0,
+            Code::bad_value, str("pad must leave a size of at least 0, got ", text(padding), " for ", text(x.type())));
     low[s.dim] = s.low, high[s.dim] = s.high;
   }
   return b.pad(x, a.number("value", x.dtype()), low, high);
@@ -126,7 +141,11 @@ OP("constant_pad_nd") {
 
 OP("reflection_pad1d reflection_pad2d reflection_pad3d") { return forward(b, a, true, reflect); }
 OP("replication_pad1d replication_pad2d replication_pad3d") { return forward(b, a, false, replicate); }
-OP("reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward") { return backward(b, a, true, reflect_backward); }
-OP("replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward") { return backward(b, a, false, replicate_backward); }
+OP("reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward") {
+  return backward(b, a, true, reflect_backward);
+}
+OP("replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward") {
+  return backward(b, a, false, replicate_backward);
+}
 
 }  // namespace torchport::ops

@@ -1,4 +1,5 @@
-// Random tensors from the device's counter-based generator. The numbers differ from the CPU's, the distributions do not.
+// Random tensors from the device's counter-based generator. The numbers differ from the CPU's, the distributions do
+// not.
 #include "ops/random.h"
 
 #include <cmath>
@@ -18,7 +19,8 @@ void check_float(Args& a, Dtype d) {
 
 // uniform and normal for real and complex types; a complex one has two independent parts.
 Value uniform_of(Builder& b, Args& a, Dtype d, const Dims& dims, double from, double to) {
-  if (is_complex(d)) return b.complex(uniform_of(b, a, real_of(d), dims, from, to), uniform_of(b, a, real_of(d), dims, from, to));
+  if (is_complex(d))
+    return b.complex(uniform_of(b, a, real_of(d), dims, from, to), uniform_of(b, a, real_of(d), dims, from, to));
   check_float(a, d);
   if (from == 0 && to == 1) return a.uniform(d, dims);
   const Dtype w = float_of(d);
@@ -41,9 +43,12 @@ Value bernoulli(Builder& b, Args& a, const Value& p, Dtype d, const Dims& dims) 
   const Dtype w = float_of(p.dtype());
   return b.cast(b.lt(a.uniform(w, dims), b.broadcast_to(b.cast(p, w), dims)), d);
 }
-void check_probability(Args& a, double p) { a.check(p >= 0 && p <= 1, Code::bad_value, str("p must be in [0, 1], got ", p)); }
+void check_probability(Args& a, double p) {
+  a.check(p >= 0 && p <= 1, Code::bad_value, str("p must be in [0, 1], got ", p));
+}
 void require_probability(Builder& b, Args& a, const Value& p) {
-  a.require(b.bit_and(b.compare(Cmp::ge, p, 0), b.compare(Cmp::le, p, 1)), Code::bad_value, "p must be in [0, 1] everywhere");
+  a.require(b.bit_and(b.compare(Cmp::ge, p, 0), b.compare(Cmp::le, p, 1)), Code::bad_value,
+            "p must be in [0, 1] everywhere");
 }
 
 // Whole numbers from `from` on, `range` of them (0 = 2^64), as PyTorch draws them: bits modulo range.
@@ -76,7 +81,9 @@ int64_t smallest(Dtype d) {
 Value integers_between(Builder& b, Args& a, Dtype d, const Dims& dims, int64_t from, int64_t to) {
   a.check(!is_complex(d), Code::dtype_unsupported, str("must not get a complex tensor, got ", name(d)));
   a.check(from < to, Code::bad_value, str("from must be less than to, got ", from, " and ", to));
-  if (!is_float(d)) a.check(from >= smallest(d) && to - 1 <= largest(d), Code::bad_value, str("[from, to) must fit ", name(d), ", got [", from, ", ", to, ")"));
+  if (!is_float(d))
+    a.check(from >= smallest(d) && to - 1 <= largest(d), Code::bad_value,
+            str("[from, to) must fit ", name(d), ", got [", from, ", ", to, ")"));
   return integers(b, a, d, dims, from, static_cast<uint64_t>(to) - static_cast<uint64_t>(from));
 }
 
@@ -169,17 +176,20 @@ OP("randn_like randn_like.generator") {
   return normal_of(b, a, a.dtype("dtype", x.dtype()), x.dims(), 0, 1);
 }
 OP("randint randint.generator randint.low randint.low_generator") {
-  return integers_between(b, a, a.dtype("dtype", Dtype::i64), a.ints("size"), a.find_attr("low") ? a.i("low") : 0, a.i("high"));
+  return integers_between(b, a, a.dtype("dtype", Dtype::i64), a.ints("size"), a.find_attr("low") ? a.i("low") : 0,
+                          a.i("high"));
 }
 OP("randint_like randint_like.generator randint_like.low_dtype randint_like.low_generator_dtype") {
   const Value x = a.tensor("self");
-  return integers_between(b, a, a.dtype("dtype", x.dtype()), x.dims(), a.find_attr("low") ? a.i("low") : 0, a.i("high"));
+  return integers_between(b, a, a.dtype("dtype", x.dtype()), x.dims(), a.find_attr("low") ? a.i("low") : 0,
+                          a.i("high"));
 }
 OP("randperm randperm.generator") {
   const int64_t n = a.i("n");
   a.check(n >= 0, Code::bad_value, str("n must not be negative, got ", n));
   const Value keys = a.random_bits(Dtype::u64, {n});
-  const Values sorted = b.sort({keys, b.iota({index_dtype(n), {n}}, 0)}, 0, true, [&](const Values& v) { return Values{b.lt(v[0], v[1])}; });
+  const Values sorted = b.sort({keys, b.iota({index_dtype(n), {n}}, 0)}, 0, true,
+                               [&](const Values& v) { return Values{b.lt(v[0], v[1])}; });
   return b.cast(sorted[1], a.dtype("dtype", Dtype::i64));
 }
 
@@ -188,12 +198,15 @@ OP("normal.float_float") {
   return normal_of(b, a, a.dtype("dtype", a.default_dtype()), a.ints("size"), a.f("mean"), a.f("std"));
 }
 OP("normal.Tensor_float normal.float_Tensor normal.Tensor_Tensor") {
-  auto part = [&](const char* n) { return std::holds_alternative<graph::Ref>(*a.find_attr(n)) ? a.tensor(n) : Value{}; };
+  auto part = [&](const char* n) {
+    return std::holds_alternative<graph::Ref>(*a.find_attr(n)) ? a.tensor(n) : Value{};
+  };
   Value mean = part("mean"), std = part("std");
   const Dtype d = (mean ? mean : std).dtype();
   const Dims dims = broadcast(mean ? mean.dims() : Dims{}, std ? std.dims() : Dims{}, a.where());
   if (!std) a.check(a.f("std") >= 0, Code::bad_value, str("std must not be negative, got ", a.f("std")));
-  if (std && !is_complex(std.dtype())) a.require(b.compare(Cmp::ge, std, 0), Code::bad_value, "std must not be negative anywhere");
+  if (std && !is_complex(std.dtype()))
+    a.require(b.compare(Cmp::ge, std, 0), Code::bad_value, "std must not be negative anywhere");
   const Dtype w = is_complex(d) ? d : float_of(d);
   if (!mean) mean = b.constant(a.f("mean"), w);
   if (!std) std = b.constant(a.f("std"), w);
@@ -213,7 +226,8 @@ OP("native_dropout") {
 }
 OP("native_dropout_backward") {
   const Value grad = a.tensor("grad_output"), mask = a.tensor("mask");
-  const Value scaled = b.cast(b.mul(b.cast(grad, opmath(grad.dtype())), a.number("scale", opmath(grad.dtype()))), grad.dtype());
+  const Value scaled =
+      b.cast(b.mul(b.cast(grad, opmath(grad.dtype())), a.number("scale", opmath(grad.dtype()))), grad.dtype());
   return b.mul(scaled, b.cast(mask, grad.dtype()));
 }
 

@@ -1,5 +1,5 @@
-// Distributions sampled by rejection: poisson, binomial, gamma, dirichlet. All elements draw together until each has been
-// accepted; the random state travels through the loop.
+// Distributions sampled by rejection: poisson, binomial, gamma, dirichlet. All elements draw together until each has
+// been accepted; the random state travels through the loop.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -43,14 +43,19 @@ Stream stream(Builder& b, Args& a, const Dims& dims, Dtype w, int64_t draws_a_ro
   return {b, a.launch().rng_state(b, numel(dims) * draws_a_round * kReservedRounds * (w == Dtype::f64 ? 2 : 1)), w};
 }
 
-// attempt gives {accepted, candidate}; elements that start as done keep `initial`. Values used inside come from outside the loop.
+// attempt gives {accepted, candidate}; elements that start as done keep `initial`. Values used inside come from outside
+// the loop.
 using Attempt = std::function<std::pair<Value, Value>(Stream&)>;
-Value until_accepted(Builder& b, const Stream& s, Dtype w, const Value& done, const Value& initial, const Attempt& attempt) {
+Value until_accepted(Builder& b, const Stream& s, Dtype w, const Value& done, const Value& initial,
+                     const Attempt& attempt) {
   Dims all;
   for (int64_t d = 0; d < done.rank(); ++d) all.push_back(d);
   const Values end = b.while_loop(
       {s.state(), done, initial, b.constant_int(0, Dtype::i32)},
-      [&](const Values& v) { return Values{b.bit_and(b.logical_not(b.reduce(Reduce::all, v[1], all)), b.compare(Cmp::lt, v[3], static_cast<double>(kMaxRounds)))}; },
+      [&](const Values& v) {
+        return Values{b.bit_and(b.logical_not(b.reduce(Reduce::all, v[1], all)),
+                                b.compare(Cmp::lt, v[3], static_cast<double>(kMaxRounds)))};
+      },
       [&](const Values& v) {
         Stream inner(b, v[0], w);
         const auto [accepted, candidate] = attempt(inner);
@@ -61,13 +66,17 @@ Value until_accepted(Builder& b, const Stream& s, Dtype w, const Value& done, co
 }
 
 // Smallest k whose cumulative probability exceeds u, by adding up terms: next(p, k) gives the term after p = P(k).
-Value by_inversion(Builder& b, const Value& u, const Value& first, int64_t terms, const std::function<Value(const Value&, const Value&)>& next) {
+Value by_inversion(Builder& b, const Value& u, const Value& first, int64_t terms,
+                   const std::function<Value(const Value&, const Value&)>& next) {
   const Value zero = b.like(u, 0);
   Dims all;
   for (int64_t d = 0; d < u.rank(); ++d) all.push_back(d);
   const Values end = b.while_loop(
       {first, first, zero, b.constant_int(0, Dtype::i32)},
-      [&](const Values& v) { return Values{b.bit_and(b.reduce(Reduce::any, b.ge(u, v[1]), all), b.compare(Cmp::lt, v[3], static_cast<double>(terms)))}; },
+      [&](const Values& v) {
+        return Values{
+            b.bit_and(b.reduce(Reduce::any, b.ge(u, v[1]), all), b.compare(Cmp::lt, v[3], static_cast<double>(terms)))};
+      },
       [&](const Values& v) {
         const Value k = b.cast(b.full(v[3], u.dims()), u.dtype()), p = next(v[0], k);
         return Values{p, b.add(v[1], p), b.select(b.ge(u, v[1]), b.add(v[2], 1), v[2]), b.add(v[3], 1)};
@@ -84,7 +93,8 @@ Value poisson(Builder& b, Args& a, const Value& rate, Dtype w) {
   const Value large = b.compare(Cmp::ge, rate, 10);
   Stream s = stream(b, a, rate.dims(), w, 2);
   const Value low = b.select(large, b.like(rate, 0), rate), u = s.uniform(rate.dims());
-  const Value small = by_inversion(b, u, b.exp(b.neg(low)), 80, [&](const Value& p, const Value& k) { return b.div(b.mul(p, low), b.add(k, 1)); });
+  const Value small = by_inversion(b, u, b.exp(b.neg(low)), 80,
+                                   [&](const Value& p, const Value& k) { return b.div(b.mul(p, low), b.add(k, 1)); });
 
   const Value mu = b.select(large, rate, b.like(rate, 10)), log_mu = b.log(mu);
   const Value scale = b.add(b.mul(b.sqrt(mu), 2.53), 0.931), shift = b.sub(b.mul(scale, 0.02483), 0.059);
@@ -118,9 +128,11 @@ Value binomial(Builder& b, Args& a, const Value& count, const Value& prob, Dtype
 
   const Value n = b.select(large, count, b.like(count, 40)), p = b.select(large, p0, b.like(p0, 0.5));
   const Value spread = b.sqrt(b.mul(b.mul(n, p), b.rsub(1, p)));
-  const Value scale = b.add(b.mul(spread, 2.53), 1.15), shift = b.add(b.sub(b.mul(scale, 0.0248), 0.0873), b.mul(p, 0.01));
+  const Value scale = b.add(b.mul(spread, 2.53), 1.15),
+              shift = b.add(b.sub(b.mul(scale, 0.0248), 0.0873), b.mul(p, 0.01));
   const Value centre = b.add(b.mul(n, p), 0.5), quick = b.rsub(0.92, b.div(b.like(n, 4.2), scale));
-  const Value alpha = b.mul(b.add(b.div(b.like(n, 5.1), scale), 2.83), spread), log_odds = b.log(b.div(p, b.rsub(1, p)));
+  const Value alpha = b.mul(b.add(b.div(b.like(n, 5.1), scale), 2.83), spread),
+              log_odds = b.log(b.div(p, b.rsub(1, p)));
   const Value mode = b.floor(b.mul(b.add(n, 1), p)), top = b.add(lgamma1(b, mode), lgamma1(b, b.sub(n, mode)));
   const Value big = until_accepted(b, s, w, b.logical_not(large), b.min(small, n_low), [&](Stream& r) {
     const Value x = b.sub(r.uniform(n.dims()), 0.5), v = r.positive(n.dims()), us = b.rsub(0.5, b.abs(x));
@@ -128,7 +140,8 @@ Value binomial(Builder& b, Args& a, const Value& count, const Value& prob, Dtype
     const Value inside = b.bit_and(b.compare(Cmp::ge, k, 0), b.le(k, n)), safe = b.clamp(b.like(k, 0), k, n);
     const Value at_once = b.bit_and(b.compare(Cmp::ge, us, 0.07), b.le(v, quick));
     const Value left = b.log(b.div(b.mul(v, alpha), b.add(b.div(shift, b.mul(us, us)), scale)));
-    const Value right = b.add(b.sub(b.sub(top, lgamma1(b, safe)), lgamma1(b, b.sub(n, safe))), b.mul(b.sub(safe, mode), log_odds));
+    const Value right =
+        b.add(b.sub(b.sub(top, lgamma1(b, safe)), lgamma1(b, b.sub(n, safe))), b.mul(b.sub(safe, mode), log_odds));
     return std::pair{b.bit_and(inside, b.bit_or(at_once, b.le(left, right))), k};
   });
   const Value drawn = b.select(b.compare(Cmp::le, count, 0), b.like(count, 0), b.select(flip, b.sub(count, big), big));
@@ -142,7 +155,8 @@ Value gamma(Builder& b, Args& a, const Value& shape, Dtype w) {
   const Value boost = b.exp(b.div(b.log(s.positive(shape.dims())), shape));
   const Value d = b.sub(b.select(low, b.add(shape, 1), shape), 1.0 / 3), c = b.rsqrt(b.mul(d, 9));
   const Value drawn = until_accepted(b, s, w, b.is_nan(shape), b.like(shape, 0), [&](Stream& r) {
-    const Value x = r.normal(shape.dims()), y = b.add(b.mul(c, x), 1), v = b.mul(b.mul(y, y), y), u = r.positive(shape.dims()), xx = b.mul(x, x);
+    const Value x = r.normal(shape.dims()), y = b.add(b.mul(c, x), 1), v = b.mul(b.mul(y, y), y),
+                u = r.positive(shape.dims()), xx = b.mul(x, x);
     const Value squeeze = b.lt(u, b.rsub(1, b.mul(b.mul(xx, xx), 0.0331)));
     const Value exact = b.lt(b.log(u), b.add(b.mul(xx, 0.5), b.mul(d, b.add(b.rsub(1, v), b.log(v)))));
     return std::pair{b.bit_and(b.compare(Cmp::gt, y, 0), b.bit_or(squeeze, exact)), b.mul(d, v)};
@@ -150,9 +164,17 @@ Value gamma(Builder& b, Args& a, const Value& shape, Dtype w) {
   return nan_where(b, b.is_nan(shape), b.mul(drawn, b.select(low, boost, b.like(boost, 1))));
 }
 
-double smallest_normal(Dtype d) { return d == Dtype::f64 ? std::numeric_limits<double>::min() : d == Dtype::f16 ? 6.103515625e-05 : std::numeric_limits<float>::min(); }
-double epsilon(Dtype d) { return d == Dtype::f64 ? 0x1p-52 : d == Dtype::f32 ? 0x1p-23 : d == Dtype::f16 ? 0x1p-10 : 0x1p-7; }
-void check_float(Args& a, const Value& x) { a.check(is_float(x.dtype()), Code::dtype_unsupported, str("must get a floating point tensor, got ", text(x.type()))); }
+double smallest_normal(Dtype d) {
+  return d == Dtype::f64   ? std::numeric_limits<double>::min()
+         : d == Dtype::f16 ? 6.103515625e-05
+                           : std::numeric_limits<float>::min();
+}
+double epsilon(Dtype d) {
+  return d == Dtype::f64 ? 0x1p-52 : d == Dtype::f32 ? 0x1p-23 : d == Dtype::f16 ? 0x1p-10 : 0x1p-7;
+}
+void check_float(Args& a, const Value& x) {
+  a.check(is_float(x.dtype()), Code::dtype_unsupported, str("must get a floating point tensor, got ", text(x.type())));
+}
 
 }  // namespace
 
@@ -168,7 +190,8 @@ OP("binomial") {
   check_float(a, count);
   const Dims dims = broadcast(count.dims(), prob.dims(), a.where());
   const Dtype w = wide_type(a);
-  return b.cast(binomial(b, a, b.broadcast_to(b.cast(count, w), dims), b.broadcast_to(b.cast(prob, w), dims), w), count.dtype());
+  return b.cast(binomial(b, a, b.broadcast_to(b.cast(count, w), dims), b.broadcast_to(b.cast(prob, w), dims), w),
+                count.dtype());
 }
 OP("_standard_gamma") {
   const Value shape = a.tensor("self");

@@ -37,11 +37,14 @@ OP("multinomial") {
   const Value self = a.tensor("self");
   const int64_t samples = a.i("num_samples");
   const bool replacement = a.flag("replacement", false);
-  a.check(is_float(self.dtype()), Code::bad_value, str("self must be a floating point tensor, got ", name(self.dtype())));
-  a.check(self.rank() == 1 || self.rank() == 2, Code::bad_value, str("self must have 1 or 2 dimensions, got ", text(self.type())));
+  a.check(is_float(self.dtype()), Code::bad_value,
+          str("self must be a floating point tensor, got ", name(self.dtype())));
+  a.check(self.rank() == 1 || self.rank() == 2, Code::bad_value,
+          str("self must have 1 or 2 dimensions, got ", text(self.type())));
   a.check(samples > 0, Code::bad_value, str("num_samples must be positive, got ", samples));
   const int64_t c = self.dim(-1), n = self.rank() == 2 ? self.dim(0) : 1;
-  a.check(replacement || samples <= c, Code::bad_value, str("num_samples must be at most ", c, " without replacement, got ", samples));
+  a.check(replacement || samples <= c, Code::bad_value,
+          str("num_samples must be at most ", c, " without replacement, got ", samples));
   Dims out = self.dims();
   out.back() = samples;
   if (n == 0) return b.zeros({Dtype::i64, out});
@@ -49,8 +52,10 @@ OP("multinomial") {
 
   const Dtype w = self.dtype() == Dtype::f64 ? Dtype::f64 : Dtype::f32;
   const Value p = b.reshape(b.cast(self, w), {n, c});
-  a.require(b.bit_and(b.is_finite(p), b.compare(Cmp::ge, p, 0)), Code::bad_value, "probabilities must be finite and not negative");
-  a.require(b.compare(Cmp::gt, b.reduce(Reduce::add, p, {1}), 0), Code::bad_value, "probabilities must have a positive sum in each row");
+  a.require(b.bit_and(b.is_finite(p), b.compare(Cmp::ge, p, 0)), Code::bad_value,
+            "probabilities must be finite and not negative");
+  a.require(b.compare(Cmp::gt, b.reduce(Reduce::add, p, {1}), 0), Code::bad_value,
+            "probabilities must have a positive sum in each row");
   Value chosen;
   if (replacement) {
     const Value cdf = call1(b, a, "cumsum", {{"self", p}, {"dim", graph::Attr{int64_t{1}}}, {"dtype", graph::Attr{}}});

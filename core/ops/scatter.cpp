@@ -15,7 +15,8 @@ Value flat_positions(Builder& b, const Dims& dims, int64_t dim, const Value& ind
   const Dims strides = contiguous_strides(dims);
   Value at = b.mul(b.convert(index, d), b.constant_int(strides[dim], d));
   for (int64_t k = 0; k < index.rank(); ++k)
-    if (k != dim && index.dim(k) > 1) at = b.add(at, b.mul(b.iota({d, index.dims()}, k), b.constant_int(strides[k], d)));
+    if (k != dim && index.dim(k) > 1)
+      at = b.add(at, b.mul(b.iota({d, index.dims()}, k), b.constant_int(strides[k], d)));
   return at;
 }
 
@@ -27,12 +28,15 @@ struct Along {  // the common frame of gather and scatter
 Along along(Builder& b, Args& a) {
   Along r{at_least_1d(b, a.tensor("self")), at_least_1d(b, a.tensor("index")), 0};
   r.dim = a.dim("dim", r.x);
-  a.check(r.index.dtype() == Dtype::i64 || r.index.dtype() == Dtype::i32 || r.index.numel() == 0, Code::bad_value, str("index must be int32 or int64, got ", text(r.index.type())));
+  a.check(r.index.dtype() == Dtype::i64 || r.index.dtype() == Dtype::i32 || r.index.numel() == 0, Code::bad_value,
+          str("index must be int32 or int64, got ", text(r.index.type())));
   if (r.index.numel() == 0) return r;
-  a.check(r.index.rank() == r.x.rank(), Code::shape_mismatch, str("index must have self's rank, got ", text(r.index.type()), " and ", text(r.x.type())));
+  a.check(r.index.rank() == r.x.rank(), Code::shape_mismatch,
+          str("index must have self's rank, got ", text(r.index.type()), " and ", text(r.x.type())));
   for (int64_t k = 0; k < r.x.rank(); ++k)
     a.check(k == r.dim || r.index.dim(k) <= r.x.dim(k), Code::shape_mismatch,
-            str("index must be no larger than self apart from dimension ", r.dim, ", got ", text(r.index.dims()), " and ", text(r.x.dims())));
+            str("index must be no larger than self apart from dimension ", r.dim, ", got ", text(r.index.dims()),
+                " and ", text(r.x.dims())));
   r.index = checked_index(b, a, r.index, r.x.dim(r.dim), false, Code::bad_value);
   return r;
 }
@@ -40,30 +44,39 @@ Along along(Builder& b, Args& a) {
 // The part of src that index covers.
 Value covered(Builder& b, Args& a, Value src, const Value& index) {
   src = at_least_1d(b, src);
-  a.check(src.rank() == index.rank(), Code::shape_mismatch, str("src must have index's rank, got ", text(src.type()), " and ", text(index.type())));
+  a.check(src.rank() == index.rank(), Code::shape_mismatch,
+          str("src must have index's rank, got ", text(src.type()), " and ", text(index.type())));
   for (int64_t k = 0; k < index.rank(); ++k)
-    a.check(index.dim(k) <= src.dim(k), Code::shape_mismatch, str("index must be no larger than src, got ", text(index.dims()), " and ", text(src.dims())));
+    a.check(index.dim(k) <= src.dim(k), Code::shape_mismatch,
+            str("index must be no larger than src, got ", text(index.dims()), " and ", text(src.dims())));
   return b.slice(src, Dims(index.rank(), 0), index.dims());
 }
 void same_dtype(Args& a, const Value& x, const Value& src) {
-  a.check(src.dtype() == x.dtype(), Code::dtype_mismatch, str("src must be of self's dtype, got ", name(src.dtype()), " and ", name(x.dtype())));
+  a.check(src.dtype() == x.dtype(), Code::dtype_mismatch,
+          str("src must be of self's dtype, got ", name(src.dtype()), " and ", name(x.dtype())));
 }
 
 // Where to write: elements at flat positions, or rows along a dimension.
 using Put = std::function<Value(const Value& x, const Value& updates, const Body& combine)>;
 
 // reduce: sum, prod, mean, amax, amin over what goes to one place (and what is there, with include_self).
-Value reduce_into(Builder& b, Args& a, const Value& self, const Value& src, std::string kind, bool include_self, const Put& put) {
+Value reduce_into(Builder& b, Args& a, const Value& self, const Value& src, std::string kind, bool include_self,
+                  const Put& put) {
   const Dtype d = kind == "amax" || kind == "amin" ? self.dtype() : sum_dtype(self.dtype());
   Value x = b.cast(self, d);
   const Value updates = b.cast(src, d);
   Body combine;
   Value identity;
-  if (kind == "sum" || kind == "add" || kind == "mean") combine = combine_add(b), identity = b.constant(0, d);
-  else if (kind == "prod" || kind == "multiply") combine = combine_mul(b), identity = b.constant(1, d);
-  else if (kind == "amax") combine = combine_max(b), identity = b.lowest(d);
-  else if (kind == "amin") combine = combine_min(b), identity = b.highest(d);
-  else a.fail(Code::bad_value, str("reduce must be sum, prod, mean, amax or amin, got ", kind));
+  if (kind == "sum" || kind == "add" || kind == "mean")
+    combine = combine_add(b), identity = b.constant(0, d);
+  else if (kind == "prod" || kind == "multiply")
+    combine = combine_mul(b), identity = b.constant(1, d);
+  else if (kind == "amax")
+    combine = combine_max(b), identity = b.lowest(d);
+  else if (kind == "amin")
+    combine = combine_min(b), identity = b.highest(d);
+  else
+    a.fail(Code::bad_value, str("reduce must be sum, prod, mean, amax or amin, got ", kind));
   if (!include_self) x = put(x, b.full(identity, updates.dims()), nullptr);
   x = put(x, updates, combine);
   if (kind == "mean") {
@@ -89,7 +102,8 @@ OP("gather") {
   return scalar ? b.reshape(out, {}) : out;
 }
 
-static Value scatter(Builder& b, Args& a, const std::function<Value(const Along&)>& updates_of, const std::string& kind, bool include_self) {
+static Value scatter(Builder& b, Args& a, const std::function<Value(const Along&)>& updates_of, const std::string& kind,
+                     bool include_self) {
   const Value self = a.tensor("self");
   const Along s = along(b, a);
   if (s.index.numel() == 0) return self;
@@ -97,7 +111,8 @@ static Value scatter(Builder& b, Args& a, const std::function<Value(const Along&
   const Put put = [&](const Value& x, const Value& u, const Body& combine) {
     return b.reshape(put_flat(b, b.flatten(x), at, b.flatten(u), combine), x.dims());
   };
-  const Value out = kind.empty() ? put(s.x, updates, nullptr) : reduce_into(b, a, s.x, updates, kind, include_self, put);
+  const Value out =
+      kind.empty() ? put(s.x, updates, nullptr) : reduce_into(b, a, s.x, updates, kind, include_self, put);
   return b.reshape(out, self.dims());
 }
 static Value scatter_src(Builder& b, Args& a, const std::string& kind, bool include_self = true) {
@@ -105,7 +120,8 @@ static Value scatter_src(Builder& b, Args& a, const std::string& kind, bool incl
   return scatter(b, a, [&](const Along& s) { return covered(b, a, a.tensor("src"), s.index); }, kind, include_self);
 }
 static Value scatter_value(Builder& b, Args& a, const std::string& kind) {
-  return scatter(b, a, [&](const Along& s) { return b.full(a.number("value", s.x.dtype()), s.index.dims()); }, kind, true);
+  return scatter(
+      b, a, [&](const Along& s) { return b.full(a.number("value", s.x.dtype()), s.index.dims()); }, kind, true);
 }
 static std::string old_reduce(Args& a) {
   const std::string kind = a.text("reduce");
@@ -138,7 +154,8 @@ Rows rows(Builder& b, Args& a, bool negative, Code outside) {
   Rows r{at_least_1d(b, a.tensor("self")), at_least_1d(b, a.tensor("index")), 0};
   r.dim = a.dim("dim", r.x);
   a.check(r.index.rank() == 1, Code::index_out_of_range, str("index must be a vector, got ", text(r.index.type())));
-  a.check(r.index.dtype() == Dtype::i64 || r.index.dtype() == Dtype::i32, Code::bad_value, str("index must be int32 or int64, got ", text(r.index.type())));
+  a.check(r.index.dtype() == Dtype::i64 || r.index.dtype() == Dtype::i32, Code::bad_value,
+          str("index must be int32 or int64, got ", text(r.index.type())));
   r.index = checked_index(b, a, r.index, r.x.dim(r.dim), negative, outside);
   return r;
 }
@@ -146,10 +163,12 @@ Rows rows(Builder& b, Args& a, bool negative, Code outside) {
 Value source_of(Builder& b, Args& a, const Rows& r, Code mismatch) {
   const Value source = at_least_1d(b, a.tensor("source"));
   same_dtype(a, r.x, source);
-  a.check(source.rank() == r.x.rank(), mismatch, str("source must have self's rank, got ", text(source.type()), " and ", text(r.x.type())));
+  a.check(source.rank() == r.x.rank(), mismatch,
+          str("source must have self's rank, got ", text(source.type()), " and ", text(r.x.type())));
   for (int64_t k = 0; k < r.x.rank(); ++k)
     a.check(source.dim(k) == (k == r.dim ? r.index.dim(0) : r.x.dim(k)), k == r.dim ? mismatch : Code::shape_mismatch,
-            str("source must have self's shape with ", r.index.dim(0), " rows along dimension ", r.dim, ", got ", text(source.dims()), " and ", text(r.x.dims())));
+            str("source must have self's shape with ", r.index.dim(0), " rows along dimension ", r.dim, ", got ",
+                text(source.dims()), " and ", text(r.x.dims())));
   return source;
 }
 Value finish(Builder& b, Args& a, const Value& out) { return b.reshape(out, a.tensor("self").dims()); }
@@ -158,7 +177,8 @@ Value finish(Builder& b, Args& a, const Value& out) { return b.reshape(out, a.te
 OP("index_select") {
   const Value self = a.tensor("self");
   const Rows r = rows(b, a, false, Code::index_out_of_range);
-  a.check(self.rank() > 0 || r.index.dim(0) == 1, Code::index_out_of_range, str("index must have one element for a 0-d tensor, got ", r.index.dim(0)));
+  a.check(self.rank() > 0 || r.index.dim(0) == 1, Code::index_out_of_range,
+          str("index must have one element for a 0-d tensor, got ", r.index.dim(0)));
   const Value out = take_rows(b, r.x, r.dim, r.index);
   return self.rank() ? out : b.reshape(out, {});
 }
@@ -188,9 +208,13 @@ OP("index_fill.int_Scalar index_fill.int_Tensor") {
 OP("index_reduce") {
   const Rows r = rows(b, a, false, Code::index_out_of_range);
   const std::string kind = a.text("reduce");
-  a.check(kind == "prod" || kind == "mean" || kind == "amax" || kind == "amin", Code::bad_value, str("reduce must be prod, mean, amax or amin, got ", kind));
-  const Put put = [&](const Value& x, const Value& u, const Body& combine) { return put_rows(b, x, r.dim, r.index, u, combine); };
-  return finish(b, a, reduce_into(b, a, r.x, source_of(b, a, r, Code::bad_value), kind, a.flag("include_self", true), put));
+  a.check(kind == "prod" || kind == "mean" || kind == "amax" || kind == "amin", Code::bad_value,
+          str("reduce must be prod, mean, amax or amin, got ", kind));
+  const Put put = [&](const Value& x, const Value& u, const Body& combine) {
+    return put_rows(b, x, r.dim, r.index, u, combine);
+  };
+  return finish(b, a,
+                reduce_into(b, a, r.x, source_of(b, a, r, Code::bad_value), kind, a.flag("include_self", true), put));
 }
 
 }  // namespace torchport::ops

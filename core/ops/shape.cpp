@@ -16,10 +16,12 @@ Value cat(Args& a, Builder& b, const Values& tensors) {
   if (parts.empty()) return tensors[0];
   const int64_t dim = a.dim("dim", parts[0]);
   for (const Value& t : parts) {
-    a.check(t.rank() == parts[0].rank(), Code::shape_mismatch, str("tensors must have one rank, got ", text(parts[0].type()), " and ", text(t.type())));
+    a.check(t.rank() == parts[0].rank(), Code::shape_mismatch,
+            str("tensors must have one rank, got ", text(parts[0].type()), " and ", text(t.type())));
     for (int64_t k = 0; k < t.rank(); ++k)
       a.check(k == dim || t.dim(k) == parts[0].dim(k), Code::shape_mismatch,
-              str("tensors must have one shape except in dimension ", dim, ", got ", text(parts[0].type()), " and ", text(t.type())));
+              str("tensors must have one shape except in dimension ", dim, ", got ", text(parts[0].type()), " and ",
+                  text(t.type())));
   }
   return b.concatenate(parts, dim);
 }
@@ -52,7 +54,8 @@ OP("stack _stack", Promote::same) {
   const int64_t dim = wrap_dim(a.i("dim", 0), tensors[0].rank() + 1, a.where());
   Values parts;
   for (const Value& t : tensors) {
-    a.check(t.dims() == tensors[0].dims(), Code::shape_mismatch, str("tensors must have one shape, got ", text(tensors[0].type()), " and ", text(t.type())));
+    a.check(t.dims() == tensors[0].dims(), Code::shape_mismatch,
+            str("tensors must have one shape, got ", text(tensors[0].type()), " and ", text(t.type())));
     parts.push_back(b.unsqueeze(t, dim));
   }
   return b.concatenate(parts, dim);
@@ -68,7 +71,8 @@ OP("roll") {
   const Dims shifts = a.ints("shifts"), dims = a.ints("dims");
   a.check(!shifts.empty(), Code::bad_value, "shifts must have at least one entry, got none");
   if (dims.empty() && shifts.size() == 1) return b.reshape(roll(b, b.flatten(x), shifts[0], 0), x.dims());
-  a.check(dims.size() == shifts.size(), Code::bad_value, str("shifts and dims must have one length, got ", text(shifts), " and ", text(dims)));
+  a.check(dims.size() == shifts.size(), Code::bad_value,
+          str("shifts and dims must have one length, got ", text(shifts), " and ", text(dims)));
   for (size_t k = 0; k < dims.size(); ++k) {
     const int64_t d = wrap_dim(dims[k], x.rank(), a.where());
     if (x.rank()) x = roll(b, x, shifts[k], d);
@@ -127,7 +131,8 @@ OP("pixel_unshuffle") {
   a.check(x.rank() >= 3, Code::bad_value, str("self must have at least 3 dimensions, got ", text(x.type())));
   a.check(r > 0, Code::bad_value, str("downscale_factor must be positive, got ", r));
   const int64_t c = x.dim(-3), h = x.dim(-2), w = x.dim(-1), lead = x.rank() - 3;
-  a.check(h % r == 0 && w % r == 0, Code::bad_value, str("height and width must be multiples of ", r, ", got ", text(x.type())));
+  a.check(h % r == 0 && w % r == 0, Code::bad_value,
+          str("height and width must be multiples of ", r, ", got ", text(x.type())));
   Dims batch(x.dims().begin(), x.dims().end() - 3), split = batch, out = batch, perm;
   for (int64_t d : {c, h / r, r, w / r, r}) split.push_back(d);
   for (int64_t d : {c * r * r, h / r, w / r}) out.push_back(d);
@@ -139,7 +144,8 @@ OP("channel_shuffle native_channel_shuffle") {
   const Value x = a.tensor("self");
   const int64_t groups = a.i("groups");
   a.check(x.rank() > 2, Code::bad_value, str("self must have more than 2 dimensions, got ", text(x.type())));
-  a.check(groups > 0 && x.dim(1) % groups == 0, Code::bad_value, str("channels must be a multiple of groups, got ", text(x.type()), " and ", groups));
+  a.check(groups > 0 && x.dim(1) % groups == 0, Code::bad_value,
+          str("channels must be a multiple of groups, got ", text(x.type()), " and ", groups));
   Dims split = x.dims();
   split[1] = x.dim(1) / groups;
   split.insert(split.begin() + 1, groups);

@@ -41,17 +41,21 @@ OP("select_backward", Promote::none, "index?") {
   const Value grad = a.tensor("grad_output");
   const Dims sizes = a.ints("input_sizes");
   const int64_t dim = wrap_dim(a.i("dim"), static_cast<int64_t>(sizes.size()), a.where());
-  return update(b, b.zeros({grad.dtype(), sizes}), b.unsqueeze(grad, dim), dim, wrapped_start(b, a, "index", sizes[dim]));
+  return update(b, b.zeros({grad.dtype(), sizes}), b.unsqueeze(grad, dim), dim,
+                wrapped_start(b, a, "index", sizes[dim]));
 }
 OP("select_scatter") {
   const Value x = a.tensor("self"), src = a.tensor("src");
   a.check(x.rank() > 0, Code::dim_out_of_range, "self must have at least 1 dimension, got a 0-d tensor");
   const int64_t dim = a.dim("dim", x), index = a.i("index");
-  a.check(index >= -x.dim(dim) && index < x.dim(dim), Code::index_out_of_range, str("index must be in [", -x.dim(dim), ", ", x.dim(dim) - 1, "], got ", index));
+  a.check(index >= -x.dim(dim) && index < x.dim(dim), Code::index_out_of_range,
+          str("index must be in [", -x.dim(dim), ", ", x.dim(dim) - 1, "], got ", index));
   Dims want = x.dims();
   want.erase(want.begin() + dim);
-  a.check(src.dims() == want, Code::shape_mismatch, str("src must be of shape ", text(want), ", got ", text(src.dims())));
-  return update(b, x, b.unsqueeze(b.cast(src, x.dtype()), dim), dim, b.constant_int(index < 0 ? index + x.dim(dim) : index, Dtype::i64));
+  a.check(src.dims() == want, Code::shape_mismatch,
+          str("src must be of shape ", text(want), ", got ", text(src.dims())));
+  return update(b, x, b.unsqueeze(b.cast(src, x.dtype()), dim), dim,
+                b.constant_int(index < 0 ? index + x.dim(dim) : index, Dtype::i64));
 }
 
 // The length of the slice is that of the gradient, so a moving start needs no new program.
@@ -71,11 +75,14 @@ OP("slice_scatter") {
   const Range r = range_of(a, x.dim(dim));
   Dims want = x.dims();
   want[dim] = r.size;
-  a.check(src.dims() == want, Code::shape_mismatch, str("src must be of shape ", text(want), ", got ", text(src.dims())));
+  a.check(src.dims() == want, Code::shape_mismatch,
+          str("src must be of shape ", text(want), ", got ", text(src.dims())));
   if (src.numel() == 0) return x;
   const Value start = b.constant_int(r.start, Dtype::i64);
   if (step == 1) return update(b, x, src, dim, start);
-  const Value mask = update(b, b.constant(0, Dtype::b1, x.dims()), dilate(b, b.constant(1, Dtype::b1, src.dims()), dim, step, b.constant(0, Dtype::b1)), dim, start);
+  const Value mask =
+      update(b, b.constant(0, Dtype::b1, x.dims()),
+             dilate(b, b.constant(1, Dtype::b1, src.dims()), dim, step, b.constant(0, Dtype::b1)), dim, start);
   return b.select(mask, update(b, x, dilate(b, src, dim, step, b.constant(0, x.dtype())), dim, start), x);
 }
 
@@ -94,7 +101,8 @@ OP("unfold_backward") {
   const Type t{index_dtype(sizes[dim]), {windows, size}};
   const Value at = b.add(b.mul(b.iota(t, 0), static_cast<double>(step)), b.iota(t, 1));
   const Dtype wide = sum_dtype(grad.dtype());
-  return b.cast(put_rows(b, b.constant(0, wide, sizes), dim, at, b.transpose(b.cast(grad, wide), perm), combine_add(b)), grad.dtype());
+  return b.cast(put_rows(b, b.constant(0, wide, sizes), dim, at, b.transpose(b.cast(grad, wide), perm), combine_add(b)),
+                grad.dtype());
 }
 
 // ---- im2col, col2im
@@ -106,11 +114,16 @@ struct Blocks {
 };
 Blocks blocks_of(Args& a, const Dims& image) {
   Blocks k{a.ints("kernel_size"), a.ints("dilation"), a.ints("padding"), a.ints("stride"), image, {}};
-  for (const auto& [what, v, least] : {std::tuple{"kernel_size", &k.kernel, 1}, {"dilation", &k.dilation, 1}, {"padding", &k.padding, 0}, {"stride", &k.stride, 1}})
-    a.check(v->size() == 2 && (*v)[0] >= least && (*v)[1] >= least, Code::bad_value, str(what, " must have two entries of at least ", least, ", got ", text(*v)));
+  for (const auto& [what, v, least] : {std::tuple{"kernel_size", &k.kernel, 1},
+                                       {"dilation", &k.dilation, 1},
+                                       {"padding", &k.padding, 0},
+                                       {"stride", &k.stride, 1}})
+    a.check(v->size() == 2 && (*v)[0] >= least && (*v)[1] >= least, Code::bad_value,
+            str(what, " must have two entries of at least ", least, ", got ", text(*v)));
   for (int d = 0; d < 2; ++d) {
     const int64_t reach = k.dilation[d] * (k.kernel[d] - 1) + 1, size = image[d] + 2 * k.padding[d] - reach;
-    a.check(size >= 0, Code::bad_value, str("kernel_size must fit the padded image, got ", text(k.kernel), " for ", text(image)));
+    a.check(size >= 0, Code::bad_value,
+            str("kernel_size must fit the padded image, got ", text(k.kernel), " for ", text(image)));
     k.out.push_back(size / k.stride[d] + 1);
   }
   return k;
@@ -118,7 +131,8 @@ Blocks blocks_of(Args& a, const Dims& image) {
 // Position in the padded image of kernel element i at output o: [kernel, out].
 Value positions(Builder& b, const Blocks& k, int d) {
   const Type t{Dtype::i32, {k.kernel[d], k.out[d]}};
-  return b.add(b.mul(b.iota(t, 0), static_cast<double>(k.dilation[d])), b.mul(b.iota(t, 1), static_cast<double>(k.stride[d])));
+  return b.add(b.mul(b.iota(t, 0), static_cast<double>(k.dilation[d])),
+               b.mul(b.iota(t, 1), static_cast<double>(k.stride[d])));
 }
 
 }  // namespace
@@ -142,11 +156,14 @@ OP("col2im") {
   a.check(batched || x.rank() == 2, Code::bad_value, str("self must have 2 or 3 dimensions, got ", text(x.type())));
   if (!batched) x = b.unsqueeze(x, 0);
   const Dims image = a.ints("output_size");
-  a.check(image.size() == 2 && image[0] > 0 && image[1] > 0, Code::bad_value, str("output_size must have two positive entries, got ", text(image)));
+  a.check(image.size() == 2 && image[0] > 0 && image[1] > 0, Code::bad_value,
+          str("output_size must have two positive entries, got ", text(image)));
   const Blocks k = blocks_of(a, image);
   const int64_t n = x.dim(0), window = k.kernel[0] * k.kernel[1], c = x.dim(1) / window;
-  a.check(x.dim(1) % window == 0, Code::bad_value, str("channels must be a multiple of ", window, ", got ", text(x.type())));
-  a.check(x.dim(2) == k.out[0] * k.out[1], Code::bad_value, str("self must have ", k.out[0] * k.out[1], " blocks, got ", text(x.type())));
+  a.check(x.dim(1) % window == 0, Code::bad_value,
+          str("channels must be a multiple of ", window, ", got ", text(x.type())));
+  a.check(x.dim(2) == k.out[0] * k.out[1], Code::bad_value,
+          str("self must have ", k.out[0] * k.out[1], " blocks, got ", text(x.type())));
   const Dtype wide = sum_dtype(x.dtype());
   const int64_t h = image[0] + 2 * k.padding[0], w = image[1] + 2 * k.padding[1];
   Value y = b.reshape(b.cast(x, wide), {n, c, k.kernel[0], k.kernel[1], k.out[0], k.out[1]});

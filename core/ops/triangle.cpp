@@ -16,7 +16,8 @@ int64_t bounded(int64_t diagonal) { return std::clamp<int64_t>(diagonal, -214748
 Value triangle(Builder& b, Args& a, Cmp keep) {
   const Value x = a.tensor("self");
   a.check(x.rank() >= 2, Code::bad_value, str("self must have at least 2 dimensions, got ", text(x.type())));
-  const Value kept = b.compare(keep, column_minus_row(b, x.dim(-2), x.dim(-1)), static_cast<double>(bounded(a.i("diagonal", 0))));
+  const Value kept =
+      b.compare(keep, column_minus_row(b, x.dim(-2), x.dim(-1)), static_cast<double>(bounded(a.i("diagonal", 0))));
   return b.select(kept, x, b.constant(0, x.dtype()));
 }
 
@@ -60,7 +61,8 @@ Value put_diagonal(Builder& b, Args& a, const Value& background, const Value& va
   Dims want = front.dims();
   want.pop_back();
   want.back() = diagonal_size(front.dim(-2), front.dim(-1), offset);
-  a.check(values.dims() == want, Code::shape_mismatch, str("the diagonal must be of shape ", text(want), ", got ", text(values.dims())));
+  a.check(values.dims() == want, Code::shape_mismatch,
+          str("the diagonal must be of shape ", text(want), ", got ", text(values.dims())));
   return b.transpose(put_diagonal(b, front, values, offset), inverse(perm));
 }
 
@@ -80,8 +82,10 @@ Value triangle_indices(Builder& b, Args& a, First first, Count count) {
   if (total == 0) return b.zeros({out, {2, 0}});
   // An element's row is the number of row starts at or before it, less one.
   const Dtype d = index_dtype(total);
-  const Value marks = put_flat(b, b.constant(0, d, {total}), b.constants(starts, d), b.constant(1, d, {rows}), combine_add(b));
-  const Value row = b.sub(call1(b, a, "cumsum", {{"self", marks}, {"dim", graph::Attr{int64_t{0}}}, {"dtype", graph::Attr{d}}}), 1);
+  const Value marks =
+      put_flat(b, b.constant(0, d, {total}), b.constants(starts, d), b.constant(1, d, {rows}), combine_add(b));
+  const Value row =
+      b.sub(call1(b, a, "cumsum", {{"self", marks}, {"dim", graph::Attr{int64_t{0}}}, {"dtype", graph::Attr{d}}}), 1);
   const Value col = b.add(b.iota({d, {total}}, 0), take_flat(b, b.constants(shift, d), row));
   return b.convert(b.concatenate({b.unsqueeze(row, 0), b.unsqueeze(col, 0)}, 0), out);
 }
@@ -92,7 +96,9 @@ OP("tril") { return triangle(b, a, Cmp::le); }
 OP("triu") { return triangle(b, a, Cmp::ge); }
 OP("tril_indices") {
   const int64_t offset = a.i("offset");
-  return triangle_indices(b, a, [](int64_t) { return int64_t{0}; }, [&](int64_t r, int64_t cols) { return std::clamp<int64_t>(r + offset + 1, 0, cols); });
+  return triangle_indices(
+      b, a, [](int64_t) { return int64_t{0}; },
+      [&](int64_t r, int64_t cols) { return std::clamp<int64_t>(r + offset + 1, 0, cols); });
 }
 OP("triu_indices") {
   const int64_t offset = a.i("offset");
