@@ -118,7 +118,9 @@ def _check_neighbours(name: str, asked: bool) -> str | None:
     if taken != "privateuseone":
         return f"[torchport] must be the only PrivateUse1 backend, got a process where '{taken}' has that place"
     if hasattr(torch, name) or _is_device(name):
-        return f"[torchport] must register torch.{name}, got a torch that knows this name. Try: another TORCHPORT_DEVICE"
+        return (
+            f"[torchport] must register torch.{name}, got a torch that knows this name. Try: another TORCHPORT_DEVICE"
+        )
     if asked:
         return None
     how = f"to use it anyway set TORCHPORT_DEVICE={name} or call torchport.activate()"

@@ -42,13 +42,15 @@ class Report(dict):
 
     def __str__(self) -> str:
         rows = [
-            ("platform", self.get("platform")),
+            ("platform", self.get("platform", "not opened yet")),
+            ("eager mode", self.get("mode")),
             ("programs compiled", f"{self.get('programs_compiled', 0)} in {self.get('compile_ms', 0):.0f} ms"),
             ("cache hits", self.get("cache_hits", 0)),
             ("launches", self.get("launches", 0)),
             ("host syncs", self.get("host_syncs", 0)),
         ]
-        rows += [(f"memory: {key}", f"{value:,}") for key, value in self.get("memory", {}).items()]
+            for m in self.get("memory", []):
+            rows.append((f"device {m['device']}", f"{m['allocated_bytes']:,} B live, {m['peak_bytes']:,} B peak"))
         lines = ["TorchPort report"] + [f"  {key:<24} {value}" for key, value in rows]
         fallbacks = self.get("fallbacks", [])
         lines.append(f"  fallbacks to the CPU: {len(fallbacks)} ops, {sum(f['count'] for f in fallbacks)} calls")
@@ -69,7 +71,7 @@ class Report(dict):
 
 def report() -> Report:
     """What the device has done so far: programs, cache, host syncs, fallbacks to the CPU, memory, recompiles."""
-    got = Report(json.loads(_core().report()))
+    got = Report(_core().report())
     # torch.compile's own module is imported by torch when it is used; until then there is nothing to add.
     compiler = sys.modules.get("torchport.compile")
     got["compile"] = compiler.ledger.as_dict() if compiler else {"graphs": 0, "programs": 0, "eager_steps": []}

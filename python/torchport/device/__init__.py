@@ -87,7 +87,7 @@ def init() -> None:
 
 def is_initialized() -> bool:
     """Whether the platform is open in this process."""
-    return _C.is_initialized() and not _C.in_bad_fork()
+    return _C.is_open() and not _C.in_bad_fork()
 
 
 def _is_in_bad_fork() -> bool:

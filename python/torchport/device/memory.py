@@ -30,7 +30,7 @@ __all__ = [
 
 def memory_stats(device: Device = None) -> dict[str, int]:
     """Counters such as "allocated_bytes.all.peak"; empty while the platform is not open."""
-    return dict(sorted(_C.memory_stats(_get_device_index(device)).items())) if _C.is_initialized() else {}
+    return dict(sorted(_C.memory_stats(_get_device_index(device)).items())) if _C.is_open() else {}
 
 
 def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def device_memory_used(device: Device = None) -> int:
 
 def empty_cache() -> None:
     """Give memory that no tensor holds back to the platform."""
-    if _C.is_initialized():
+    if _C.is_open():
         _C.empty_cache()
 
 

@@ -51,7 +51,7 @@ def _stream(index: int, stream_id: int) -> Stream:
 def current_stream(device: Device = None) -> Stream:
     """The stream that takes the work of a device now."""
     index = _get_device_index(device)
-    return _stream(index, _C.current_stream(index)[0])
+    return _stream(index, torch._C._accelerator_getStream(index).stream_id)
 
 
 def default_stream(device: Device = None) -> Stream:
