@@ -49,7 +49,7 @@ class Report(dict):
             ("launches", self.get("launches", 0)),
             ("host syncs", self.get("host_syncs", 0)),
         ]
-            for m in self.get("memory", []):
+        for m in self.get("memory", []):
             rows.append((f"device {m['device']}", f"{m['allocated_bytes']:,} B live, {m['peak_bytes']:,} B peak"))
         lines = ["TorchPort report"] + [f"  {key:<24} {value}" for key, value in rows]
         fallbacks = self.get("fallbacks", [])

@@ -67,6 +67,8 @@ class DeviceProperties(NamedTuple):
     index: int
     plugin: str
     version: str
+    api_version: str
+    host_memory: bool
     multi_processor_count: int = 1  # asked for by torch's compilers; a PJRT device is one unit to its user
 
 
