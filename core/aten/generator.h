@@ -1,0 +1,15 @@
+// The device's random generator: Philox counters. A program takes (seed, offset) and uses `blocks` blocks of four 32-bit
+// numbers from there, so the host decides the sequence without waiting for the device.
+#pragma once
+#include <ATen/core/Generator.h>
+
+#include <utility>
+
+namespace torchport::aten {
+
+const at::Generator& default_generator(int device);
+at::Generator new_generator(int device);
+// Seed and offset of the next `blocks` Philox blocks; moves the generator on. generator null: the device's default.
+std::pair<uint64_t, uint64_t> reserve_random(const at::Generator* generator, int device, int64_t blocks);
+
+}  // namespace torchport::aten

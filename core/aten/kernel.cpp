@@ -1,0 +1,383 @@
+#include "aten/kernel.h"
+
+#include <ATen/Context.h>
+#include <ATen/native/Resize.h>
+#include <c10/core/DefaultDtype.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "aten/collector.h"
+#include "aten/dynamic.h"
+#include "aten/generator.h"
+#include "trace/launch.h"
+
+namespace torchport::aten {
+
+namespace {
+
+ArgKind kind_of(const c10::TypePtr& type) {
+  using K = c10::TypeKind;
+  c10::TypePtr t = type;
+  if (t->kind() == K::OptionalType) t = t->castRaw<c10::OptionalType>()->getElementType();
+  switch (t->kind()) {
+    case K::TensorType: return ArgKind::tensor;
+    case K::NumberType: return ArgKind::number;
+    case K::FloatType: return ArgKind::real;
+    case K::IntType: case K::SymIntType: return ArgKind::integer;
+    case K::BoolType: case K::SymBoolType: return ArgKind::boolean;
+    case K::StringType: return ArgKind::text;
+    case K::ScalarTypeType: return ArgKind::dtype;
+    case K::DeviceObjType: return ArgKind::device;
+    case K::GeneratorType: return ArgKind::generator;
+    case K::LayoutType: case K::MemoryFormatType: return ArgKind::ignored;
+    case K::ListType: {
+      c10::TypePtr e = t->castRaw<c10::ListType>()->getElementType();
+      if (e->kind() == K::OptionalType) return ArgKind::optional_tensor_list;
+      switch (e->kind()) {
+        case K::TensorType: return ArgKind::tensor_list;
+        case K::IntType: case K::SymIntType: return ArgKind::integers;
+        case K::FloatType: return ArgKind::reals;
+        case K::BoolType: return ArgKind::booleans;
+        case K::NumberType: return ArgKind::numbers;
+        default: break;
+      }
+      [[fallthrough]];
+    }
+    default: fail(Code::internal, "schema", str("has an argument of type ", type->str(), ", which no lowering takes"));
+  }
+}
+
+std::atomic<uint64_t> next_id{1};
+
+uint64_t bits(double v) {
+  uint64_t u;
+  std::memcpy(&u, &v, 8);
+  return u;
+}
+
+}  // namespace
+
+exec::Settings current_settings() {
+  exec::Settings s = exec::Runtime::get().settings(from_torch(c10::get_default_dtype_as_scalartype()));
+  return s;
+}
+
+void check_cast(c10::ScalarType from, c10::ScalarType to) {
+  if (!c10::canCast(from, to)) [[unlikely]]
+    fail(Code::dtype_cast, "out", str("must have a dtype that holds the result: result type ", c10::toString(from), " can't be cast to the desired output type ", c10::toString(to)));
+}
+
+void check_no_overlap(const at::Tensor& t) {
+  const auto sizes = t.sizes(), strides = t.strides();
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] > 1 && strides[i] == 0) [[unlikely]]
+      fail(Code::overlap, "in-place", "must not write a tensor in which more than one element refers to a single memory location (unsupported operation)", "tensor.clone() first");
+}
+
+Kernel::Kernel(const ops::Op& op, const c10::OperatorHandle& handle, Role role) : op_(op), role_(role), id_(next_id.fetch_add(1)) {
+  const auto& schema = handle.schema();
+  name_ = schema.name() + (schema.overload_name().empty() ? "" : "." + schema.overload_name());
+  if (name_.rfind("aten::", 0) == 0) name_ = name_.substr(6);
+  schema_ = std::make_shared<graph::Schema>();
+  schema_->name = op.name;
+  int position = 0;
+  for (const auto& arg : schema.arguments()) {
+    ArgSpec spec;
+    spec.name = arg.name();
+    spec.kind = kind_of(arg.real_type());
+    if (spec.name == "pin_memory" || spec.name == "non_blocking") spec.kind = ArgKind::ignored;
+    spec.written = arg.alias_info() && arg.alias_info()->isWrite();
+    spec.out = role == Role::out && spec.written;
+    spec.mark = op.mark(spec.name);
+    if ((spec.kind == ArgKind::number || spec.kind == ArgKind::real) && arg.default_value() && !arg.default_value()->isNone() && arg.default_value()->isScalar()) {
+      const at::Scalar s = arg.default_value()->toScalar();
+      if (!s.isComplex()) spec.standard = s.toDouble();
+    }
+    if (spec.written && role != Role::functional) targets_.push_back(position);
+    if (!spec.out) schema_->args.push_back(spec.name);
+    has_indices_ |= spec.kind == ArgKind::optional_tensor_list;
+    specs_.push_back(std::move(spec));
+    ++position;
+  }
+  num_returns_ = static_cast<int>(schema.returns().size());
+  returns_list_ = num_returns_ == 1 && schema.returns()[0].type()->kind() == c10::TypeKind::ListType;
+}
+
+void Kernel::walk(at::ArrayRef<c10::IValue> args, Collector& c) const {
+  c.word(id_);
+  c.word(static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) | static_cast<uint64_t>(at::globalContext().float32MatmulPrecision()) << 8);
+  for (size_t k = 0; k < specs_.size(); ++k) {
+    const ArgSpec& spec = specs_[k];
+    if (spec.out) continue;
+    const c10::IValue& v = args[k];
+    graph::Attr attr;
+    graph::Attr* out = c.graph ? &attr : nullptr;
+    switch (spec.kind) {
+      case ArgKind::tensor: {
+        const graph::Ref r = v.isNone() ? c.tensor(at::Tensor()) : c.tensor(v.toTensor());
+        if (out && r.id >= 0) attr = r;
+        break;
+      }
+      case ArgKind::tensor_list: case ArgKind::optional_tensor_list: {
+        std::vector<graph::Ref> refs;
+        if (v.isNone()) {
+          c.word(~uint64_t{0});
+          break;
+        }
+        const auto list = v.toListRef();
+        c.word(list.size());
+        for (const c10::IValue& e : list) {
+          const graph::Ref r = c.tensor(e.isNone() ? at::Tensor() : e.toTensor());
+          if (out) refs.push_back(r);
+        }
+        if (out) attr = std::move(refs);
+        break;
+      }
+      case ArgKind::number: c.number(spec, v, out); break;
+      case ArgKind::numbers: {  // one number an element, as a list of host numbers
+        const auto list = v.toListRef();
+        c.word(list.size());
+        std::vector<graph::Ref> refs;
+        for (const c10::IValue& e : list) {
+          const graph::Ref r = c.tensor(at::scalar_tensor(e.toScalar(), c10::TensorOptions().dtype(e.isDouble() ? at::kDouble : e.isComplexDouble() ? at::kComplexDouble : e.isBool() ? at::kBool : at::kLong)));
+          if (out) {
+            c.graph->values[r.id].wrapped = true;
+            refs.push_back(r);
+          }
+        }
+        if (out) attr = std::move(refs);
+        break;
+      }
+      case ArgKind::real:
+        if (v.isNone()) {
+          c.word(1);
+        } else if (spec.mark == '?') {
+          c.number(spec, v, out);
+        } else {
+          c.word(bits(v.toDouble()));
+          if (out) attr = v.toDouble();
+        }
+        break;
+      case ArgKind::integer:
+        c.word(v.isNone() ? 0x8000000000000001ull : static_cast<uint64_t>(v.toInt()));
+        if (out && !v.isNone()) attr = v.toInt();
+        break;
+      case ArgKind::boolean:
+        c.word(v.isNone() ? 2 : v.toBool());
+        if (out && !v.isNone()) attr = v.toBool();
+        break;
+      case ArgKind::text: {
+        const std::string s = v.isNone() ? "" : v.toStringRef();
+        c.word(std::hash<std::string>{}(s));
+        if (out && !v.isNone()) attr = s;
+        break;
+      }
+      case ArgKind::integers: {
+        if (v.isNone()) {
+          c.word(~uint64_t{0});
+          break;
+        }
+        const auto ints = v.toDimVector();
+        c.word(ints.size());
+        for (int64_t i : ints) c.word(static_cast<uint64_t>(i));
+        if (out) attr = Dims(ints.begin(), ints.end());
+        break;
+      }
+      case ArgKind::reals: {
+        if (v.isNone()) {
+          c.word(~uint64_t{0});
+          break;
+        }
+        const auto list = v.toDoubleVector();
+        c.word(list.size());
+        for (double d : list) c.word(bits(d));
+        if (out) attr = list;
+        break;
+      }
+      case ArgKind::booleans: {
+        const auto list = v.toListRef();
+        std::vector<bool> flags;
+        uint64_t w = 1;
+        for (const c10::IValue& e : list) flags.push_back(e.toBool()), w = w << 1 | e.toBool();
+        c.word(w);
+        if (out) attr = std::move(flags);
+        break;
+      }
+      case ArgKind::dtype:
+        c.word(v.isNone() ? 0xFF : static_cast<uint64_t>(v.toScalarType()));
+        if (out && !v.isNone()) attr = from_torch(v.toScalarType());
+        break;
+      case ArgKind::device:
+        if (!v.isNone() && c.device < 0 && v.toDevice().has_index()) c.device = v.toDevice().index();
+        break;
+      case ArgKind::generator:
+        if (!v.isNone()) c.generator = &v.toGenerator();
+        break;
+      case ArgKind::ignored: break;
+    }
+    if (out) c.node->args.push_back(std::move(attr));
+  }
+}
+
+const exec::Program* Kernel::compile(at::ArrayRef<c10::IValue> args, const Collector& seen) const {
+  graph::Graph g;
+  graph::Node node;
+  node.schema = schema_;
+  Collector c;
+  c.graph = &g;
+  c.node = &node;
+  walk(args, c);
+  g.nodes.push_back(std::move(node));
+  auto& runtime = exec::Runtime::get();
+  const exec::Settings settings = current_settings();
+  // How many outputs the block has is known by asking it.
+  const std::vector<Type> types = exec::infer(g, g.nodes[0], settings);
+  int output = 0;
+  auto result = [&] {
+    graph::Value v;
+    v.kind = graph::Value::Kind::result;
+    v.index = 0;
+    v.output = output++;
+    g.values.push_back(v);
+    return graph::Ref{static_cast<int>(g.values.size()) - 1};
+  };
+  auto store = [&](const at::Tensor& dst) {
+    check(output < static_cast<int>(types.size()), Code::internal, name_, "has fewer results than written arguments");
+    const Type& t = types[output];
+    check_no_overlap(dst);
+    check_cast(to_torch(t.dtype), dst.scalar_type());
+    check(t.dims == dst.sizes().vec(), Code::shape_mismatch, name_,
+          str("must keep the shape of the written tensor: output with shape ", text(dst.sizes().vec()), " doesn't match the broadcast shape ", text(t.dims)));
+    c.write(dst, result());
+  };
+  if (role_ == Role::inplace && !types.empty()) {
+    for (int k : targets_) {
+      if (specs_[k].kind == ArgKind::tensor) store(args[k].toTensor());
+      else
+        for (const c10::IValue& e : args[k].toListRef()) store(e.toTensor());
+    }
+  } else {
+    for (size_t i = 0; i < types.size(); ++i) g.results.push_back(result().id);
+  }
+  return runtime.insert({{seen.words.data(), seen.words.size()}, seen.hash}, runtime.compile(g, settings, name_));
+}
+
+void Kernel::run(torch::jit::Stack& stack) {
+  guarded([&] {
+    if (has_indices_) [[unlikely]] prepare(stack);
+    const size_t count = specs_.size();
+    const at::ArrayRef<c10::IValue> args(stack.data() + stack.size() - count, count);
+    Collector c;
+    walk(args, c);
+    c.finish();
+    if (c.device < 0) c.device = current_device();
+    auto& runtime = exec::Runtime::get();
+    const exec::Program* program = runtime.lookup({{c.words.data(), c.words.size()}, c.hash});
+    if (!program) [[unlikely]] program = compile(args, c);
+
+    uint64_t seed = 0, offset = 0;
+    if (program->plan.rng_blocks > 0) [[unlikely]] std::tie(seed, offset) = reserve_random(c.generator, c.device, program->plan.rng_blocks);
+
+    c10::SmallVector<pjrt::Buffer*, 8> inputs(c.cells.size());
+    c10::SmallVector<bool, 8> donatable(c.cells.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      inputs[i] = c.held[i].get();
+      // held by the cell and by this call alone: nobody else can see the old value
+      donatable[i] = inputs[i] && c.held[i].use_count() == 2;
+    }
+    c10::SmallVector<pjrt::BufferPtr, 4> outputs(program->num_outputs());
+    trace::launch({*program, {inputs.data(), inputs.size()}, donatable.data(), {c.numbers.data(), c.numbers.size()}, seed, offset, runtime.device(c.device)},
+                  outputs.data());
+
+    const exec::Lowered& plan = program->plan;
+    size_t next = 0;
+    c10::SmallVector<at::Tensor, 4> results;
+    for (size_t i = 0; i < plan.results.size(); ++i)
+      results.push_back(plan.defined[i] ? make_tensor(std::move(outputs[next++]), plan.results[i].dtype, plan.results[i].dims, c.device) : at::Tensor());
+    for (int input : plan.written) c.cells[input]->buffer = std::move(outputs[next++]);
+
+    c10::SmallVector<c10::IValue, 4> returned;
+    if (role_ == Role::out) {
+      for (size_t i = 0; i < targets_.size(); ++i) {
+        const c10::IValue& target = args[targets_[i]];
+        if (specs_[targets_[i]].kind == ArgKind::tensor) {
+          store_out(target.toTensor(), results[i], name_);
+        } else {
+          size_t k = i;
+          for (const c10::IValue& e : target.toListRef()) store_out(e.toTensor(), results[k++], name_);
+        }
+        if (num_returns_ > 0) returned.push_back(target);
+      }
+    } else if (role_ == Role::inplace) {
+      for (int i = 0; i < num_returns_; ++i) returned.push_back(args[targets_[i]]);
+    } else if (returns_list_) {
+      c10::List<at::Tensor> list;
+      list.reserve(results.size());
+      for (auto& t : results) list.push_back(std::move(t));
+      returned.push_back(std::move(list));
+    } else {
+      check(static_cast<int>(results.size()) >= num_returns_, Code::internal, name_, str("must give ", num_returns_, " results, got ", results.size()));
+      for (int i = 0; i < num_returns_; ++i) returned.push_back(std::move(results[i]));
+    }
+    torch::jit::drop(stack, count);
+    for (auto& v : returned) stack.push_back(std::move(v));
+  });
+}
+
+void Kernel::prepare(torch::jit::Stack& stack) const {
+  const size_t count = specs_.size(), first = stack.size() - count;
+  for (size_t k = 0; k < count; ++k)
+    if (specs_[k].kind == ArgKind::optional_tensor_list && !stack[first + k].isNone())
+      stack[first + k] = expand_masks(stack[first + (k == 0 ? 1 : 0)].toTensor(), stack[first + k].toListRef());
+}
+
+void store_out(const at::Tensor& out, const at::Tensor& result, const std::string& where) {
+  check(is_ours(out), Code::device_mismatch, where, str("out= must be on ", device_name(), ", got ", out.device().str()));
+  check_cast(result.scalar_type(), out.scalar_type());
+  at::native::resize_output(out, result.sizes());
+  check_no_overlap(out);
+  Cell& cell = cell_of(out);
+  const Cell& from = cell_of(result);
+  if (out.scalar_type() == result.scalar_type() && cell.dtype == from.dtype && out.storage_offset() == 0 && out.is_contiguous() && out.numel() == cell.numel() &&
+      cell.device == from.device) {
+    cell.buffer = from.buffer;  // the whole storage: take the result's buffer
+    cell.dims = from.dims;
+    return;
+  }
+  copy_on_device(out, result);
+}
+
+void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
+  static Kernel* kernel = new Kernel(*ops::find("copy"), c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""), Role::inplace);
+  torch::jit::Stack stack{dst, src, false};
+  kernel->run(stack);
+}
+
+std::vector<pjrt::BufferPtr> run_graph(const std::string& name, const graph::Graph& g, const std::vector<pjrt::BufferPtr>& inputs, int device) {
+  check(g.nodes.empty(), Code::internal, name, "has nodes");
+  std::vector<uint64_t> words{std::hash<std::string>{}(name), 0};
+  auto dims = [&](const Dims& d) { words.push_back(d.size()), words.insert(words.end(), d.begin(), d.end()); };
+  for (size_t i = 0; i < g.inputs.size(); ++i) {
+    words.push_back(static_cast<uint64_t>(g.inputs[i].dtype) | static_cast<uint64_t>(!g.read.empty() && !g.read[i]) << 8);
+    dims(g.inputs[i].dims);
+  }
+  for (const graph::Value& v : g.values) {
+    words.push_back(static_cast<uint64_t>(v.view.dtype) | static_cast<uint64_t>(v.index) << 8 | static_cast<uint64_t>(v.kind) << 40);
+    dims(v.view.sizes), dims(v.view.strides);
+    words.push_back(static_cast<uint64_t>(v.view.offset));
+  }
+  auto& runtime = exec::Runtime::get();
+  const exec::KeyView key{words, exec::hash_words(words)};
+  const exec::Program* program = runtime.lookup(key);
+  if (!program) program = runtime.insert(key, runtime.compile(g, runtime.settings(Dtype::f32), name));
+  std::vector<pjrt::Buffer*> raw;
+  if (inputs.empty()) raw.assign(g.inputs.size(), nullptr);
+  for (const auto& b : inputs) raw.push_back(b.get());
+  auto donatable = std::make_unique<bool[]>(raw.size());
+  std::vector<pjrt::BufferPtr> outputs(program->num_outputs());
+  trace::launch({*program, raw, donatable.get(), {}, 0, 0, runtime.device(device)}, outputs.data());
+  return outputs;
+}
+
+}  // namespace torchport::aten

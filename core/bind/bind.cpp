@@ -1,0 +1,217 @@
+// The Python bindings: one file, because torch's Python headers are the slowest to compile.
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Generator.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <frameobject.h>
+
+#include "aten/cell.h"
+#include "aten/fallback.h"
+#include "aten/generator.h"
+#include "aten/kernel.h"
+#include "base/env.h"
+#include "exec/runtime.h"
+#include "pjrt/platform.h"
+#include "pjrt/plugin.h"
+#include "trace/launch.h"
+
+namespace py = pybind11;
+
+namespace torchport::bind {
+
+namespace {
+
+using exec::Runtime;
+
+// The innermost Python line outside torch and torchport: what a user recognises.
+std::string python_line() {
+  if (!Py_IsInitialized()) return "";
+  py::gil_scoped_acquire gil;
+  PyFrameObject* frame = PyEval_GetFrame();
+  std::string fallback;
+  Py_XINCREF(frame);
+  while (frame) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    const char* utf8 = PyUnicode_AsUTF8(code->co_filename);
+    const std::string file = utf8 ? utf8 : "?";
+    Py_DECREF(code);
+    const std::string here = file + ":" + std::to_string(PyFrame_GetLineNumber(frame));
+    if (fallback.empty()) fallback = here;
+    const bool internal = file.find("/torch/") != std::string::npos || file.find("/torchport/") != std::string::npos || file.rfind("<frozen", 0) == 0;
+    if (!internal) {
+      Py_DECREF(frame);
+      return here;
+    }
+    PyFrameObject* back = PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = back;
+  }
+  return fallback;
+}
+
+py::dict report() {
+  py::dict r;
+  r["device"] = aten::device_name();
+  r["mode"] = trace::name(trace::mode());
+  r["open"] = Runtime::is_open();
+  py::list fallbacks;
+  for (const auto& [name, c] : aten::fallbacks()) {
+    py::dict f;
+    f["op"] = name, f["count"] = c.count, f["bytes"] = c.bytes, f["ms"] = static_cast<double>(c.us) / 1e3;
+    f["lines"] = std::vector<std::string>(c.lines.begin(), c.lines.end());
+    fallbacks.append(f);
+  }
+  r["fallbacks"] = fallbacks;
+  py::list programs;
+  int64_t compiled = 0, launches = 0, compile_us = 0, syncs = 0;
+  if (Runtime::is_open() && !Runtime::in_bad_fork()) {
+    auto& rt = Runtime::get();
+    r["platform"] = rt.client().platform_name();
+    r["plugin"] = rt.client().platform().path;
+    compiled = rt.counters.compiled, launches = rt.counters.launches, compile_us = rt.counters.compile_us, syncs = rt.counters.host_syncs;
+    for (const auto& p : rt.programs()) {
+      py::dict d;
+      d["name"] = p.name, d["compile_ms"] = static_cast<double>(p.us) / 1e3, d["launches"] = p.program->launches.load();
+      programs.append(d);
+    }
+    py::list memory;
+    for (int i = 0; i < rt.device_count(); ++i) {
+      const auto& d = rt.device(i);
+      py::dict m;
+      m["device"] = i, m["allocated_bytes"] = d.allocated.load(), m["peak_bytes"] = std::max(d.peak.load(), d.allocated.load()), m["limit_bytes"] = d.memory_limit();
+      memory.append(m);
+    }
+    r["memory"] = memory;
+  }
+  r["programs_compiled"] = compiled;
+  r["compile_ms"] = static_cast<double>(compile_us) / 1e3;
+  r["launches"] = launches;
+  r["cache_hits"] = std::max<int64_t>(launches - compiled, 0);
+  r["host_syncs"] = syncs;
+  r["programs"] = programs;
+  return r;
+}
+
+// Runs f and turns our Error into the Python exception of torch's own.
+template <class F> auto wrap(F f) {
+  return [f](auto&&... args) { return aten::guarded([&] { return f(std::forward<decltype(args)>(args)...); }); };
+}
+
+py::dict memory_stats(int i) {
+  const auto& d = Runtime::get().device(i);
+  py::dict s;
+  const int64_t now = d.allocated.load(), peak = std::max(now, d.peak.load()), total = d.total.load();
+  for (const char* what : {"allocated_bytes", "active_bytes", "reserved_bytes", "requested_bytes"}) {
+    const std::string key = std::string(what) + ".all.";
+    s[py::str(key + "current")] = now, s[py::str(key + "peak")] = peak, s[py::str(key + "allocated")] = total, s[py::str(key + "freed")] = total - now;
+  }
+  const int64_t made = d.allocations.load(), freed = d.frees.load();
+  s["allocation.all.current"] = made - freed, s["allocation.all.allocated"] = made, s["allocation.all.freed"] = freed;
+  return s;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, m) {
+  m.doc() = "TorchPort's core";
+  trace::set_line_source(&python_line);
+
+  m.def("configure", [](const std::string& name, std::vector<std::string> path, const std::vector<std::pair<std::string, std::string>>& plugins) {
+    c10::register_privateuse1_backend(name);
+    pjrt::set_search_path(std::move(path));
+    for (const auto& [n, p] : plugins) pjrt::add_plugin(n, p);
+    aten::register_kernels();
+  });
+  m.def("device_count", wrap([] { return Runtime::get().device_count(); }));
+  m.def("is_available", [] {
+    try {
+      return Runtime::get().device_count() > 0;
+    } catch (const Error&) {
+      return false;  // the question has an answer; the first use says why
+    }
+  });
+  m.def("is_open", [] { return Runtime::is_open(); });
+  m.def("open_note", wrap([] { return Runtime::get().note(); }));
+  m.def("current_device", [] { return aten::current_device(); });
+  m.def("set_device", wrap([](int i) { aten::set_current_device(i); }));
+  m.def("exchange_device", wrap([](int i) { return aten::exchange_current_device(i); }));
+  m.def("maybe_exchange_device", wrap([](int i) { return i < 0 ? aten::current_device() : aten::exchange_current_device(i); }));
+  m.def("synchronize", wrap([](int i) {
+          py::gil_scoped_release release;
+          trace::synchronize(i < 0 ? aten::current_device() : i);
+        }));
+  m.def("device_properties", wrap([](int i) {
+          const auto& d = Runtime::get().device(i);
+          auto& client = Runtime::get().client();
+          py::dict p;
+          p["name"] = d.kind(), p["kind"] = d.kind(), p["platform"] = client.platform_name(), p["version"] = client.platform_version();
+          p["plugin"] = client.platform().path, p["total_memory"] = d.memory_limit(), p["index"] = i, p["api_version"] = pjrt::api_version(client.api());
+          p["host_memory"] = client.caps().host_memory;
+          return p;
+        }));
+  m.def("memory_stats", wrap(&memory_stats));
+  m.def("reset_peak", wrap([](int i) { Runtime::get().device(i).reset_peak(); }));
+  m.def("reset_accumulated", wrap([](int i) { c10::getDeviceAllocator(aten::kDevice)->resetAccumulatedStats(static_cast<c10::DeviceIndex>(i)); }));
+  m.def("empty_cache", [] {});  // nothing is cached: a dead buffer goes back to the plugin at once
+  m.def("default_generator", wrap([](int i) { return py::reinterpret_steal<py::object>(THPGenerator_Wrap(aten::default_generator(i))); }));
+  m.def("eager_mode", [] { return trace::name(trace::mode()); });
+  m.def("set_eager_mode", wrap([](const std::string& s) { trace::set_mode(trace::parse_mode(s)); }));
+  m.def("report", &report);
+  m.def("reset_report", [] {
+    aten::reset_fallbacks();
+    if (Runtime::is_open() && !Runtime::in_bad_fork()) Runtime::get().reset_counters();
+  });
+  m.def("after_fork", [] { Runtime::after_fork(); });
+  m.def("in_bad_fork", [] { return Runtime::in_bad_fork(); });
+
+  m.def("error_table", [] {
+    static constexpr const char* kPython[] = {"RuntimeError", "ValueError", "IndexError", "TypeError", "NotImplementedError", "torch.OutOfMemoryError"};
+    py::list rows;
+    for (const CodeInfo& i : all_codes()) {
+      py::dict d;
+      d["code"] = tag(i.code), d["name"] = std::string(i.name), d["raises"] = kPython[static_cast<int>(i.raise)], d["cause"] = std::string(i.cause), d["cure"] = std::string(i.cure);
+      rows.append(d);
+    }
+    return rows;
+  });
+  m.def("env_table", [] {
+    py::list rows;
+    for (const EnvVar& v : all_env()) {
+      py::dict d;
+      d["name"] = std::string(v.name), d["fallback"] = std::string(v.fallback), d["allowed"] = std::string(v.allowed), d["meaning"] = std::string(v.meaning);
+      rows.append(d);
+    }
+    return rows;
+  });
+  m.def("ops", [] {
+    py::list rows;
+    for (const auto& [name, op] : ops::all()) {
+      py::dict d;
+      const std::string file = op.file;
+      const size_t core = file.rfind("core/");
+      const auto& served = aten::registered_overloads();
+      const auto it = served.find(name);
+      d["name"] = name, d["file"] = core == std::string::npos ? file : file.substr(core), d["line"] = op.line;
+      d["overloads"] = it == served.end() ? std::vector<std::string>{} : it->second;
+      rows.append(d);
+    }
+    return rows;
+  });
+  m.def("platforms", [] {
+    py::list rows;
+    for (const pjrt::Platform& p : pjrt::platforms()) {
+      py::dict d;
+      d["name"] = p.name, d["plugin"] = p.plugin, d["priority"] = p.priority, d["install"] = p.install, d["skips"] = p.skips;
+      py::dict caps;
+      caps["host_memory"] = p.caps.host_memory, caps["f64"] = p.caps.f64, caps["c128"] = p.caps.c128, caps["f64_emulated"] = p.caps.f64_emulated, caps["f8"] = p.caps.f8;
+      caps["s64_dot"] = p.caps.s64_dot, caps["donation"] = p.caps.donation, caps["compile_only"] = p.caps.compile_only, caps["in_order"] = p.caps.in_order;
+      d["caps"] = caps;
+      rows.append(d);
+    }
+    return rows;
+  });
+  m.def("has_lowering", [](const std::string& name) { return ops::find(name.rfind("aten::", 0) == 0 ? name.substr(6) : name) != nullptr; });
+}
+
+}  // namespace torchport::bind
