@@ -38,14 +38,14 @@ int exchange_current_device(int d) {
 bool is_ours(const at::Tensor& t) { return t.defined() && t.device().type() == kDevice; }
 
 Cell& cell_of(const c10::StorageImpl& s) {
-  void* context = s._mutable_data_ptr_no_checks().get_context();
+  void* context = const_cast<c10::StorageImpl&>(s)._mutable_data_ptr_no_checks().get_context();
   check(context, Code::internal, "storage", "must be a storage of this device, got one without memory");
   return *static_cast<Cell*>(context);
 }
 Cell& cell_of(const at::Tensor& t) {
   const auto* impl = t.unsafeGetTensorImpl();
   if (!impl->has_storage() || impl->layout() != c10::kStrided) [[unlikely]]
-    fail(Code::layout_unsupported, "tensor", str("must be a strided tensor, got layout ", impl->layout()), ".to_dense() first");
+    fail(Code::layout_unsupported, "tensor", ::torchport::str("must be a strided tensor, got layout ", impl->layout()), ".to_dense() first");
   return cell_of(*impl->unsafe_storage().unsafeGetStorageImpl());
 }
 

@@ -1,5 +1,6 @@
 #include "aten/collector.h"
 
+
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/core/Scalar.h>
 
@@ -41,7 +42,7 @@ int Collector::input(Cell& cell) {
   held.push_back(cell.buffer);
   if (device < 0) device = cell.device;
   check(device == cell.device, Code::device_mismatch, "device",
-        str("must find all tensors on the same device, but found at least two devices, ", device_name(), ":", device, " and ", device_name(), ":", cell.device, " (Expected all tensors to be on the same device)"));
+        ::torchport::str("must find all tensors on the same device, but found at least two devices, ", device_name(), ":", device, " and ", device_name(), ":", cell.device, " (Expected all tensors to be on the same device)"));
   if (graph) {
     graph->inputs.push_back(cell.type());
     graph->read.push_back(static_cast<bool>(held.back()));
@@ -51,7 +52,7 @@ int Collector::input(Cell& cell) {
 
 graph::Ref Collector::host_number(const at::Tensor& t) {
   check(t.dim() == 0 && t.device().is_cpu(), Code::device_mismatch, "device",
-        str("must find all tensors on the same device, but found at least two devices, ", device_name(), " and ", t.device().str(), " (Expected all tensors to be on the same device)"),
+        ::torchport::str("must find all tensors on the same device, but found at least two devices, ", device_name(), " and ", t.device().str(), " (Expected all tensors to be on the same device)"),
         "tensor.to('" + device_name() + "')");
   const bool wrapped = t.unsafeGetTensorImpl()->is_wrapped_number();
   const Dtype d = from_torch(t.scalar_type());

@@ -1,11 +1,6 @@
 #include "aten/dynamic.h"
 
-#include <ATen/native/Resize.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/expand_native.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/sum.h>
@@ -29,7 +24,7 @@ at::Tensor true_positions(const at::Tensor& mask) {
   return order.narrow(0, 0, count);
 }
 
-at::Tensor nonzero(const at::Tensor& self) {
+at::Tensor find_nonzero(const at::Tensor& self) {
   if (self.numel() == 0) return at::empty({0, self.dim()}, self.options().dtype(at::kLong));
   const at::Tensor flat = true_positions(self);
   if (self.dim() == 0) return at::empty({flat.size(0), 0}, flat.options());
@@ -42,18 +37,18 @@ at::Tensor nonzero(const at::Tensor& self) {
   return at::stack(columns, 1);
 }
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
-  store_out(out, nonzero(self), "nonzero");
+  store_out(out, find_nonzero(self), "nonzero");
   return out;
 }
 
-at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {
+at::Tensor select_masked(const at::Tensor& self, const at::Tensor& mask) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "[masked_select] must get a mask of dtype bool (masked_select: expected BoolTensor for mask), got ", mask.scalar_type(), " (",
               tag(Code::dtype_mismatch), ")");
   auto [m, s] = at::expand_outplace(mask, self);
   return s->reshape(-1).index_select(0, true_positions(*m));
 }
 at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
-  store_out(out, masked_select(self, mask), "masked_select");
+  store_out(out, select_masked(self, mask), "masked_select");
   return out;
 }
 
@@ -70,14 +65,14 @@ c10::IValue expand_masks(const at::Tensor& self, at::ArrayRef<c10::IValue> indic
     }
     at::Tensor t = v.toTensor();
     if (t.device() != self.device()) {
-      check(t.device().is_cpu(), Code::device_mismatch, "index", str("indices must be on the CPU or on ", self.device().str(), ", got ", t.device().str()));
+      check(t.device().is_cpu(), Code::device_mismatch, "index", ::torchport::str("indices must be on the CPU or on ", self.device().str(), ", got ", t.device().str()));
       t = t.to(self.device());
     }
     if (t.scalar_type() == at::kBool || t.scalar_type() == at::kByte) {
       for (int64_t j = 0; j < t.dim(); ++j)
         check(dim + j < self.dim() && t.size(j) == self.size(dim + j), Code::index_out_of_range, "index",
-              str("the shape of the mask ", text(t.sizes().vec()), " at index ", j, " must match the shape of the indexed tensor ", text(self.sizes().vec()), " at index ", dim + j));
-      const at::Tensor positions = nonzero(t);
+              ::torchport::str("the shape of the mask ", text(t.sizes().vec()), " at index ", j, " must match the shape of the indexed tensor ", text(self.sizes().vec()), " at index ", dim + j));
+      const at::Tensor positions = find_nonzero(t);
       for (int64_t j = 0; j < t.dim(); ++j) out.push_back(positions.select(1, j));
       dim += t.dim();
     } else {
@@ -89,9 +84,9 @@ c10::IValue expand_masks(const at::Tensor& self, at::ArrayRef<c10::IValue> indic
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("nonzero", TORCH_FN(nonzero));
+  m.impl("nonzero", TORCH_FN(find_nonzero));
   m.impl("nonzero.out", TORCH_FN(nonzero_out));
-  m.impl("masked_select", TORCH_FN(masked_select));
+  m.impl("masked_select", TORCH_FN(select_masked));
   m.impl("masked_select.out", TORCH_FN(masked_select_out));
 }
 

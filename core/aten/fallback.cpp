@@ -210,7 +210,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
       if (v.isTensor() && v.toTensor().defined() && (v.toTensor().layout() != c10::kStrided || v.toTensor().is_quantized()))
         fail(Code::layout_unsupported, name, "has no kernel for sparse or quantised tensors on this device", "tensor.to_dense() or tensor.dequantize() first");
     if (env("TORCHPORT_FALLBACK") == "error")
-      fail(Code::fallback_refused, name, str("has no lowering for this device, at ", trace::python_line()), "unset TORCHPORT_FALLBACK, or move this step to the CPU");
+      fail(Code::fallback_refused, name, ::torchport::str("has no lowering for this device, at ", trace::python_line()), "unset TORCHPORT_FALLBACK, or move this step to the CPU");
     const auto start = std::chrono::steady_clock::now();
     Fallback call(op, *stack);
     call.run();

@@ -21,6 +21,9 @@ c10::StreamId& stream_of(c10::DeviceIndex d) {
   return current_streams[i];
 }
 
+c10::Stream make_stream(c10::Device d, c10::StreamId id) { return c10::Stream(c10::Stream::UNSAFE, d, id); }
+c10::Device with_index(c10::Device d) { return d.has_index() ? d : c10::Device(kDevice, static_cast<c10::DeviceIndex>(current_device())); }
+
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kDevice; }
   c10::Device exchangeDevice(c10::Device d) const override {
@@ -41,19 +44,19 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::Stream getStream(c10::Device d) const override {
     const auto index = d.has_index() ? d.index() : static_cast<c10::DeviceIndex>(current_device());
-    return {c10::Stream::UNSAFE, {kDevice, index}, stream_of(index)};
+    return make_stream({kDevice, index}, stream_of(index));
   }
   c10::Stream getDefaultStream(c10::Device d) const override {
-    return {c10::Stream::UNSAFE, {kDevice, d.has_index() ? d.index() : static_cast<c10::DeviceIndex>(current_device())}, 0};
+    return make_stream(with_index(d), 0);
   }
   c10::Stream getStreamFromGlobalPool(c10::Device d, bool) const override { return getNewStream(d, 0); }
   c10::Stream getNewStream(c10::Device d, int) const override {
-    return {c10::Stream::UNSAFE, {kDevice, d.has_index() ? d.index() : static_cast<c10::DeviceIndex>(current_device())}, next_stream.fetch_add(1)};
+    return make_stream(with_index(d), next_stream.fetch_add(1));
   }
   c10::Stream exchangeStream(c10::Stream s) const override {
     c10::StreamId& current = stream_of(s.device_index());
     const c10::StreamId old = std::exchange(current, s.id());
-    return {c10::Stream::UNSAFE, s.device(), old};
+    return make_stream(s.device(), old);
   }
   void* getStreamNativeHandle(const c10::Stream s) const override { return reinterpret_cast<void*>(static_cast<intptr_t>(s.id())); }
   bool queryStream(const c10::Stream& s) const override {

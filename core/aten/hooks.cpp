@@ -17,7 +17,7 @@ namespace {
 class PinnedAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    void* p = bytes ? c10::GetDefaultCPUAllocator()->raw_allocate(bytes) : nullptr;
+    void* p = bytes ? c10::GetAllocator(c10::kCPU)->raw_allocate(bytes) : nullptr;
     if (p) {
       std::lock_guard lock(mutex_);
       live_[p] = bytes;
@@ -41,7 +41,7 @@ class PinnedAllocator final : public c10::Allocator {
       std::lock_guard lock(mutex_);
       live_.erase(p);
     }
-    c10::GetDefaultCPUAllocator()->raw_deallocate(p);
+    c10::GetAllocator(c10::kCPU)->raw_deallocate(p);
   }
   static inline std::mutex mutex_;
   static inline std::map<const void*, size_t> live_;

@@ -44,7 +44,7 @@ ArgKind kind_of(const c10::TypePtr& type) {
       }
       [[fallthrough]];
     }
-    default: fail(Code::internal, "schema", str("has an argument of type ", type->str(), ", which no lowering takes"));
+    default: fail(Code::internal, "schema", ::torchport::str("has an argument of type ", type->str(), ", which no lowering takes"));
   }
 }
 
@@ -65,7 +65,7 @@ exec::Settings current_settings() {
 
 void check_cast(c10::ScalarType from, c10::ScalarType to) {
   if (!c10::canCast(from, to)) [[unlikely]]
-    fail(Code::dtype_cast, "out", str("must have a dtype that holds the result: result type ", c10::toString(from), " can't be cast to the desired output type ", c10::toString(to)));
+    fail(Code::dtype_cast, "out", ::torchport::str("must have a dtype that holds the result: result type ", c10::toString(from), " can't be cast to the desired output type ", c10::toString(to)));
 }
 
 void check_no_overlap(const at::Tensor& t) {
@@ -212,7 +212,7 @@ void Kernel::walk(at::ArrayRef<c10::IValue> args, Collector& c) const {
         if (!v.isNone() && c.device < 0 && v.toDevice().has_index()) c.device = v.toDevice().index();
         break;
       case ArgKind::generator:
-        if (!v.isNone()) c.generator = &v.toGenerator();
+        if (!v.isNone()) c.generator = v.toGenerator();
         break;
       case ArgKind::ignored: break;
     }
@@ -248,7 +248,7 @@ const exec::Program* Kernel::compile(at::ArrayRef<c10::IValue> args, const Colle
     check_no_overlap(dst);
     check_cast(to_torch(t.dtype), dst.scalar_type());
     check(t.dims == dst.sizes().vec(), Code::shape_mismatch, name_,
-          str("must keep the shape of the written tensor: output with shape ", text(dst.sizes().vec()), " doesn't match the broadcast shape ", text(t.dims)));
+          ::torchport::str("must keep the shape of the written tensor: output with shape ", text(dst.sizes().vec()), " doesn't match the broadcast shape ", text(t.dims)));
     c.write(dst, result());
   };
   if (role_ == Role::inplace && !types.empty()) {
@@ -277,7 +277,7 @@ void Kernel::run(torch::jit::Stack& stack) {
     if (!program) [[unlikely]] program = compile(args, c);
 
     uint64_t seed = 0, offset = 0;
-    if (program->plan.rng_blocks > 0) [[unlikely]] std::tie(seed, offset) = reserve_random(c.generator, c.device, program->plan.rng_blocks);
+    if (program->plan.rng_blocks > 0) [[unlikely]] std::tie(seed, offset) = reserve_random(c.generator ? &*c.generator : nullptr, c.device, program->plan.rng_blocks);
 
     c10::SmallVector<pjrt::Buffer*, 8> inputs(c.cells.size());
     c10::SmallVector<bool, 8> donatable(c.cells.size());
@@ -317,7 +317,7 @@ void Kernel::run(torch::jit::Stack& stack) {
       for (auto& t : results) list.push_back(std::move(t));
       returned.push_back(std::move(list));
     } else {
-      check(static_cast<int>(results.size()) >= num_returns_, Code::internal, name_, str("must give ", num_returns_, " results, got ", results.size()));
+      check(static_cast<int>(results.size()) >= num_returns_, Code::internal, name_, ::torchport::str("must give ", num_returns_, " results, got ", results.size()));
       for (int i = 0; i < num_returns_; ++i) returned.push_back(std::move(results[i]));
     }
     torch::jit::drop(stack, count);
@@ -333,7 +333,7 @@ void Kernel::prepare(torch::jit::Stack& stack) const {
 }
 
 void store_out(const at::Tensor& out, const at::Tensor& result, const std::string& where) {
-  check(is_ours(out), Code::device_mismatch, where, str("out= must be on ", device_name(), ", got ", out.device().str()));
+  check(is_ours(out), Code::device_mismatch, where, ::torchport::str("out= must be on ", device_name(), ", got ", out.device().str()));
   check_cast(result.scalar_type(), out.scalar_type());
   at::native::resize_output(out, result.sizes());
   check_no_overlap(out);

@@ -14,8 +14,6 @@ using c10::FunctionSchema;
 
 bool is_composite(const c10::OperatorHandle& h) { return h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd); }
 
-bool is_inplace_name(const std::string& name) { return name.size() > 1 && name.back() == '_' && !(name.size() > 2 && name[name.size() - 2] == '_'); }
-
 // The same arguments by name and type, leaving out those that the overload only writes (out=).
 bool same_arguments(const FunctionSchema& functional, const FunctionSchema& other, bool out) {
   std::vector<const c10::Argument*> rest;
@@ -57,7 +55,7 @@ class Registrar {
     const size_t dot = op.name.find('.');
     const std::string base = op.name.substr(0, dot), overload = dot == std::string::npos ? "" : op.name.substr(dot + 1);
     const auto found = c10::Dispatcher::singleton().findSchema({"aten::" + base, overload});
-    check(found.has_value(), Code::internal, "registry", str(op.file, ":", op.line, " names aten::", op.name, ", which PyTorch ", TORCH_VERSION, " does not have"));
+    check(found.has_value(), Code::internal, "registry", str(op.file, ":", op.line, " names aten::", op.name, ", which this PyTorch does not have"));
     const FunctionSchema& schema = found->schema();
     if (writes(schema)) {
       put(op, *found, Role::inplace);

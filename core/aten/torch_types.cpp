@@ -23,7 +23,7 @@ constexpr auto kOurs = [] {
 Dtype from_torch(S s) {
   const int8_t d = static_cast<size_t>(s) < kOurs.size() ? kOurs[static_cast<size_t>(s)] : -1;
   if (d < 0) [[unlikely]]
-    fail(Code::dtype_unsupported, "dtype", str("must be one of the plain dtypes, got ", c10::toString(s)), "tensor.dequantize() or .to(another dtype) first");
+    fail(Code::dtype_unsupported, "dtype", ::torchport::str("must be one of the plain dtypes, got ", c10::toString(s)), "tensor.dequantize() or .to(another dtype) first");
   return static_cast<Dtype>(d);
 }
 S to_torch(Dtype d) { return kTorch[static_cast<size_t>(d)]; }

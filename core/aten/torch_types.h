@@ -18,7 +18,7 @@ std::string device_name();               // "tpu": the name of PrivateUse1 in th
 
 // Runs f and translates.
 template <class F>
-auto guarded(F&& f) {
+decltype(auto) guarded(F&& f) {
   try {
     return f();
   } catch (const Error& e) {

@@ -48,7 +48,7 @@ void resize_cell(c10::StorageImpl* storage, size_t bytes) {
 const at::Tensor& resize_(const at::Tensor& self, c10::SymIntArrayRef size, std::optional<at::MemoryFormat> format) {
   return guarded([&]() -> const at::Tensor& {
     const auto sizes = C10_AS_INTARRAYREF_SLOW(size);
-    for (int64_t s : sizes) check(s >= 0, Code::bad_value, "resize_", str("sizes must not be negative, got ", text(sizes.vec())));
+    for (int64_t s : sizes) check(s >= 0, Code::bad_value, "resize_", ::torchport::str("sizes must not be negative, got ", text(sizes.vec())));
     auto* impl = self.unsafeGetTensorImpl();
     if (!(self.sizes() == sizes)) {
       impl->set_sizes_contiguous(sizes);

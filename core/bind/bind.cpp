@@ -1,8 +1,10 @@
 // The Python bindings: one file, because torch's Python headers are the slowest to compile.
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
+#include <c10/core/CachingDeviceAllocator.h>
 
 #include <frameobject.h>
 
@@ -93,9 +95,22 @@ py::dict report() {
   return r;
 }
 
-// Runs f and turns our Error into the Python exception of torch's own.
-template <class F> auto wrap(F f) {
-  return [f](auto&&... args) { return aten::guarded([&] { return f(std::forward<decltype(args)>(args)...); }); };
+// Our Error as the Python exception of its code.
+void translate(std::exception_ptr p) {
+  try {
+    if (p) std::rethrow_exception(p);
+  } catch (const Error& e) {
+    PyObject* type = PyExc_RuntimeError;
+    switch (info(e.code).raise) {
+      case Raise::value_error: type = PyExc_ValueError; break;
+      case Raise::index_error: type = PyExc_IndexError; break;
+      case Raise::type_error: type = PyExc_TypeError; break;
+      case Raise::not_implemented_error: type = PyExc_NotImplementedError; break;
+      case Raise::out_of_memory_error: type = THPException_OutOfMemoryError; break;
+      default: break;
+    }
+    PyErr_SetString(type, e.what());
+  }
 }
 
 py::dict memory_stats(int i) {
@@ -116,6 +131,7 @@ py::dict memory_stats(int i) {
 PYBIND11_MODULE(_C, m) {
   m.doc() = "TorchPort's core";
   trace::set_line_source(&python_line);
+  py::register_local_exception_translator(&translate);
 
   m.def("configure", [](const std::string& name, std::vector<std::string> path, const std::vector<std::pair<std::string, std::string>>& plugins) {
     c10::register_privateuse1_backend(name);
@@ -123,7 +139,7 @@ PYBIND11_MODULE(_C, m) {
     for (const auto& [n, p] : plugins) pjrt::add_plugin(n, p);
     aten::register_kernels();
   });
-  m.def("device_count", wrap([] { return Runtime::get().device_count(); }));
+  m.def("device_count", [] { return Runtime::get().device_count(); });
   m.def("is_available", [] {
     try {
       return Runtime::get().device_count() > 0;
@@ -132,16 +148,16 @@ PYBIND11_MODULE(_C, m) {
     }
   });
   m.def("is_open", [] { return Runtime::is_open(); });
-  m.def("open_note", wrap([] { return Runtime::get().note(); }));
+  m.def("open_note", [] { return Runtime::get().note(); });
   m.def("current_device", [] { return aten::current_device(); });
-  m.def("set_device", wrap([](int i) { aten::set_current_device(i); }));
-  m.def("exchange_device", wrap([](int i) { return aten::exchange_current_device(i); }));
-  m.def("maybe_exchange_device", wrap([](int i) { return i < 0 ? aten::current_device() : aten::exchange_current_device(i); }));
-  m.def("synchronize", wrap([](int i) {
+  m.def("set_device", [](int i) { aten::set_current_device(i); });
+  m.def("exchange_device", [](int i) { return aten::exchange_current_device(i); });
+  m.def("maybe_exchange_device", [](int i) { return i < 0 ? aten::current_device() : aten::exchange_current_device(i); });
+  m.def("synchronize", [](int i) {
           py::gil_scoped_release release;
           trace::synchronize(i < 0 ? aten::current_device() : i);
-        }));
-  m.def("device_properties", wrap([](int i) {
+        });
+  m.def("device_properties", [](int i) {
           const auto& d = Runtime::get().device(i);
           auto& client = Runtime::get().client();
           py::dict p;
@@ -149,14 +165,14 @@ PYBIND11_MODULE(_C, m) {
           p["plugin"] = client.platform().path, p["total_memory"] = d.memory_limit(), p["index"] = i, p["api_version"] = pjrt::api_version(client.api());
           p["host_memory"] = client.caps().host_memory;
           return p;
-        }));
-  m.def("memory_stats", wrap(&memory_stats));
-  m.def("reset_peak", wrap([](int i) { Runtime::get().device(i).reset_peak(); }));
-  m.def("reset_accumulated", wrap([](int i) { c10::getDeviceAllocator(aten::kDevice)->resetAccumulatedStats(static_cast<c10::DeviceIndex>(i)); }));
+        });
+  m.def("memory_stats", &memory_stats);
+  m.def("reset_peak", [](int i) { Runtime::get().device(i).reset_peak(); });
+  m.def("reset_accumulated", [](int i) { static_cast<c10::DeviceAllocator*>(aten::allocator())->resetAccumulatedStats(static_cast<c10::DeviceIndex>(i)); });
   m.def("empty_cache", [] {});  // nothing is cached: a dead buffer goes back to the plugin at once
-  m.def("default_generator", wrap([](int i) { return py::reinterpret_steal<py::object>(THPGenerator_Wrap(aten::default_generator(i))); }));
+  m.def("default_generator", [](int i) { return py::reinterpret_steal<py::object>(THPGenerator_Wrap(aten::default_generator(i))); });
   m.def("eager_mode", [] { return trace::name(trace::mode()); });
-  m.def("set_eager_mode", wrap([](const std::string& s) { trace::set_mode(trace::parse_mode(s)); }));
+  m.def("set_eager_mode", [](const std::string& s) { trace::set_mode(trace::parse_mode(s)); });
   m.def("report", &report);
   m.def("reset_report", [] {
     aten::reset_fallbacks();
