@@ -1,6 +1,7 @@
-"""The examples are scripts, so their folder goes on the import path."""
+"""The examples and benchmarks are scripts, so their folders go on the import path."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "benchmarks")]
