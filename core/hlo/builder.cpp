@@ -450,7 +450,7 @@ Value Builder::convolution(const Value& input, const Value& kernel, const ConvDi
   rest(c.in_spatial, c.in_batch, c.in_feature), rest(c.k_spatial, c.k_out, c.k_in), rest(c.out_spatial, c.out_batch, c.out_feature);
   auto fill = [&](Dims& d, int64_t v) { if (d.empty()) d.assign(spatial, v); };
   fill(c.strides, 1), fill(c.low, 0), fill(c.high, 0), fill(c.lhs_dilation, 1), fill(c.rhs_dilation, 1);
-  Type t{input.dtype(), Dims(input.rank())};
+  Type t{c.result == Dtype::kCount ? input.dtype() : c.result, Dims(input.rank())};
   t.dims[c.out_batch] = input.dims()[c.in_batch] / c.batch_groups;
   t.dims[c.out_feature] = kernel.dims()[c.k_out];
   for (int64_t i = 0; i < spatial; ++i)

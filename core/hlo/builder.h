@@ -51,6 +51,7 @@ struct ConvDims {  // StableHLO's convolution; spatial lists have one entry a sp
   int64_t in_batch = 0, in_feature = 1, k_out = 0, k_in = 1, out_batch = 0, out_feature = 1;
   Dims in_spatial, k_spatial, out_spatial;
   bool reverse_kernel = false;  // window_reversal on every spatial dimension
+  Dtype result = Dtype::kCount;  // element type of the result, the input's when not given
 };
 struct GatherDims {
   Dims offset_dims, collapsed_slice_dims, start_index_map;

@@ -50,7 +50,7 @@ int64_t high_for(int64_t out, int64_t stride, int64_t window, int64_t dilated_in
 // input with [O, C/groups, k...] -> output of the given spatial sizes.
 Value forward(Builder& b, const Value& x, const Value& w, const Conv& c, const Dims& out) {
   hlo::ConvDims d;
-  d.strides = c.stride, d.low = c.padding, d.rhs_dilation = c.dilation, d.groups = c.groups;
+  d.strides = c.stride, d.low = c.padding, d.rhs_dilation = c.dilation, d.groups = c.groups, d.result = opmath(x.dtype());
   for (size_t i = 0; i < out.size(); ++i) d.high.push_back(high_for(out[i], c.stride[i], reach(w.dim(i + 2), c.dilation[i]), x.dim(i + 2), c.padding[i]));
   return b.convolution(x, w, d);
 }
@@ -58,7 +58,7 @@ Value forward(Builder& b, const Value& x, const Value& w, const Conv& c, const D
 // The adjoint of `forward` in its input: x has the O channels, w is [O, C/groups, k...], the result has C channels.
 Value adjoint(Builder& b, const Value& x, const Value& w, const Conv& c, const Dims& out) {
   hlo::ConvDims d;
-  d.lhs_dilation = c.stride, d.rhs_dilation = c.dilation, d.groups = c.groups;
+  d.lhs_dilation = c.stride, d.rhs_dilation = c.dilation, d.groups = c.groups, d.result = opmath(x.dtype());
   for (size_t i = 0; i < out.size(); ++i) {
     const int64_t window = reach(w.dim(i + 2), c.dilation[i]);
     d.low.push_back(window - 1 - c.padding[i]);
@@ -78,7 +78,7 @@ Value adjoint(Builder& b, const Value& x, const Value& w, const Conv& c, const D
 // d forward / d w: x is forward's input, g the gradient of its output -> [O, C/groups, k...].
 Value weight_gradient(Builder& b, const Value& x, const Value& g, const Conv& c, const Dims& kernel) {
   hlo::ConvDims d;
-  d.strides = c.dilation, d.rhs_dilation = c.stride, d.low = c.padding, d.batch_groups = c.groups;
+  d.strides = c.dilation, d.rhs_dilation = c.stride, d.low = c.padding, d.batch_groups = c.groups, d.result = opmath(x.dtype());
   for (size_t i = 0; i < kernel.size(); ++i)
     d.high.push_back(high_for(kernel[i], c.dilation[i], reach(g.dim(i + 2), c.stride[i]), x.dim(i + 2), c.padding[i]));
   d.in_batch = 1, d.in_feature = 0, d.k_in = 0, d.k_out = 1, d.out_batch = 1, d.out_feature = 0;
@@ -107,13 +107,13 @@ OP("convolution convolution_overrideable") {
   const int64_t channels = c.transposed ? w.dim(1) * c.groups : w.dim(0);
   Dims shape{x.dim(0), channels};
   shape.insert(shape.end(), out.begin(), out.end());
-  Value y = x.numel() == 0 || w.numel() == 0 || numel(shape) == 0 ? b.zeros({x.dtype(), shape})
+  Value y = x.numel() == 0 || w.numel() == 0 || numel(shape) == 0 ? b.zeros({opmath(x.dtype()), shape})
             : c.transposed                                          ? adjoint(b, x, w, c, out)
                                                                     : forward(b, x, w, c, out);
-  if (!bias) return y;
+  if (!bias) return b.cast(y, x.dtype());
   a.check(bias.rank() == 1 && bias.dim(0) == channels, Code::shape_mismatch, str("bias must have ", channels, " elements, got ", text(bias.dims())));
   a.check(bias.dtype() == x.dtype(), Code::dtype_mismatch, str("input and bias must have one dtype, got ", text(x.type()), " and ", text(bias.type())));
-  return b.add(y, b.broadcast_in_dim(bias, y.dims(), {1}));
+  return b.cast(b.add(y, b.broadcast_in_dim(b.cast(bias, y.dtype()), y.dims(), {1})), x.dtype());
 }
 
 OP("convolution_backward convolution_backward_overrideable") {
@@ -124,9 +124,9 @@ OP("convolution_backward convolution_backward_overrideable") {
   Value gx, gw, gb;
   if (mask[0]) {
     // a transposed convolution's input gradient is the plain convolution and the reverse
-    gx = empty ? b.zeros(x.type()) : c.transposed ? forward(b, g, w, c, spatial(x)) : adjoint(b, g, w, c, spatial(x));
+    gx = empty ? b.zeros(x.type()) : b.cast(c.transposed ? forward(b, g, w, c, spatial(x)) : adjoint(b, g, w, c, spatial(x)), x.dtype());
   }
-  if (mask[1]) gw = empty ? b.zeros(w.type()) : c.transposed ? weight_gradient(b, g, x, c, spatial(w)) : weight_gradient(b, x, g, c, spatial(w));
+  if (mask[1]) gw = empty ? b.zeros(w.type()) : b.cast(c.transposed ? weight_gradient(b, g, x, c, spatial(w)) : weight_gradient(b, x, g, c, spatial(w)), w.dtype());
   if (mask[2]) {
     Dims dims{0};
     for (int64_t i = 2; i < g.rank(); ++i) dims.push_back(i);

@@ -29,9 +29,6 @@ static Value vector(Builder& b, Args& a, const Value& mat, const Value& vec) {
 // beta * self + alpha * product, rounded to self's dtype.
 static Value combine(Builder& b, Args& a, const Value& self, const Value& product, Dtype factors) {
   a.check(self.dtype() == factors, Code::dtype_mismatch, str("self must have the dtype of the factors, ", name(factors), ", got ", text(self.type())));
-  if (is_int(factors))
-    for (const char* n : {"alpha", "beta"})
-      a.check(a.raw(n).kind <= graph::Number::Kind::integer, Code::bad_value, str(n, " must be an integer for integer tensors, got a floating point number"));
   Value r = a.is("alpha", 1) ? product : b.mul(product, a.number("alpha", product.dtype()));
   const Value base = b.broadcast_to(b.cast(self, product.dtype()), product.dims());
   if (a.is("beta", 1)) r = b.add(base, r);
