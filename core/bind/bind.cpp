@@ -106,7 +106,7 @@ void translate(std::exception_ptr p) {
       case Raise::index_error: type = PyExc_IndexError; break;
       case Raise::type_error: type = PyExc_TypeError; break;
       case Raise::not_implemented_error: type = PyExc_NotImplementedError; break;
-      case Raise::out_of_memory_error: type = THPException_OutOfMemoryError; break;
+      case Raise::out_of_memory_error: PyErr_SetString(py::module_::import("torch").attr("OutOfMemoryError").ptr(), e.what()); return;
       default: break;
     }
     PyErr_SetString(type, e.what());
