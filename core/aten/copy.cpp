@@ -92,6 +92,12 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool) {
     return target;
   });
 }
+// What torch's own copy_ does for a device, without the detour through its tensor iterator.
+at::Tensor& copy_into(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
+  TORCH_CHECK(src.defined(), "[copy_] source must be a tensor, got none (", tag(Code::bad_value), ")");
+  if (!self.is_same(src)) copy_from(src, self, non_blocking);
+  return self;
+}
 at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
   at::native::resize_output(dst, self.sizes());
   return copy_from(self, dst, false);
@@ -128,6 +134,7 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("copy_", TORCH_FN(copy_into));
   m.impl("_copy_from", TORCH_FN(copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));

@@ -74,6 +74,7 @@ class Registrar {
  private:
   void put(const ops::Op& op, const c10::OperatorHandle& handle, Role role) {
     if (is_composite(handle)) return;  // decomposes by itself; a kernel would cut it off from autograd
+    if (handle.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) return;  // aten/ has its own (copy_, set_, ...)
     const auto& n = handle.operator_name();
     const std::string name = n.name + (n.overload_name.empty() ? "" : "." + n.overload_name);
     if (!seen_.insert(name).second) return;
