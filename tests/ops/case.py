@@ -18,6 +18,8 @@ FLOATS = (torch.float32, torch.bfloat16)
 FLOAT_INT = (torch.float32, torch.int64)
 INT = (torch.int64,)
 INT_BOOL = (torch.int64, torch.bool)
+INT8 = (torch.int8,)
+BOOL = (torch.bool,)
 COMPLEX = (torch.complex64,)
 
 MODES = ("forward", "strided", "backward", "out", "inplace")
@@ -40,7 +42,7 @@ class Custom:
 
     def supported_dtypes(self, device: str) -> Iterable[torch.dtype]:
         """Every dtype that a line may name."""
-        return {*FLOATS, *INT_BOOL, *COMPLEX}
+        return {*FLOATS, *INT_BOOL, *INT8, *COMPLEX}
 
     supported_backward_dtypes = supported_dtypes
 

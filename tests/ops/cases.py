@@ -5,10 +5,8 @@
 `tol` above the dtype's default, and `without`, need `why`. `fallback=True` allows the op to run on the CPU.
 """
 
-import torch
-
-from ops import samples as sample
-from ops.case import COMPLEX, FLOAT, FLOAT_INT, FLOATS, INT, INT_BOOL, case, custom
+from ops.case import COMPLEX, FLOAT, FLOAT_INT, FLOATS, INT, INT_BOOL, case
+from ops.custom_cases import CUSTOM
 
 # fmt: off
 CASES = [
@@ -62,6 +60,15 @@ CASES = [
     case("tanh", FLOAT_INT),
     case("trunc", FLOAT_INT),
     case("to", FLOAT_INT),
+    case("acosh", FLOAT_INT),
+    case("angle", FLOAT_INT),
+    case("asinh", FLOAT_INT),
+    case("atanh", FLOAT_INT),
+    case("deg2rad", FLOAT_INT),
+    case("rad2deg", FLOAT_INT),
+    case("frexp", FLOATS),
+    case("isposinf", FLOAT_INT),
+    case("sinc", FLOAT_INT),
 
     # Activations.
     case("nn.functional.elu", FLOATS),
@@ -84,6 +91,8 @@ CASES = [
     case("log_softmax", FLOATS),
     case("softmax", FLOATS),
     case("_softmax_backward_data", FLOATS),
+    case("nn.functional.celu", FLOATS),
+    case("nn.functional.rrelu", FLOATS),
 
     # Elementwise, two or three operands.
     case("add", FLOAT_INT),
@@ -130,6 +139,16 @@ CASES = [
     case("where", FLOAT_INT),
     case("xlogy", FLOAT_INT),
     case("equal", FLOAT_INT),
+    case("floor_divide", FLOAT_INT),
+    case("gcd", INT),
+    case("lcm", INT),
+    case("hypot", FLOATS),
+    case("logaddexp2", FLOATS),
+    case("nextafter", FLOATS),
+    case("polar", FLOAT),
+    case("igammac", FLOATS),
+    case("_unsafe_masked_index", FLOAT_INT),
+    case("_unsafe_masked_index_put_accumulate", FLOAT_INT),
 
     # Reductions.
     case("all", FLOAT_INT),
@@ -183,6 +202,7 @@ CASES = [
     case("outer", FLOAT_INT),
     case("tensordot", FLOAT_INT),
     case("cdist", FLOAT),
+    case("vdot", FLOAT_INT),
 
     # Shapes and views.
     case("as_strided", FLOAT_INT),
@@ -229,6 +249,7 @@ CASES = [
     case("real", FLOAT_INT),
     case("imag", COMPLEX),
     case("complex", FLOAT),
+    case("rot90", FLOAT_INT),
 
     # Indexing.
     case("__getitem__", FLOAT_INT),
@@ -268,6 +289,7 @@ CASES = [
     case("topk", FLOAT_INT),
     case("unique", FLOAT_INT),
     case("unique_consecutive", FLOAT_INT),
+    case("nanmedian", FLOAT_INT),
 
     # Convolutions.
     case("nn.functional.conv1d", FLOAT_INT),
@@ -304,6 +326,12 @@ CASES = [
     case("nn.functional.pad.constant", FLOAT_INT),
     case("nn.functional.pad.reflect", FLOAT_INT),
     case("nn.functional.pad.replicate", FLOAT_INT),
+    case("nn.functional.adaptive_max_pool3d", FLOATS),
+    case("nn.functional.fractional_max_pool3d", FLOATS),
+    case("nn.functional.max_unpool2d", FLOATS),
+    case("nn.functional.max_unpool3d", FLOATS),
+    case("grid_sampler_3d", FLOATS),
+    case("_upsample_bilinear2d_aa", FLOAT),
 
     # Normalisation.
     case("_batch_norm_with_update", FLOATS),
@@ -316,6 +344,7 @@ CASES = [
     case("nn.functional.layer_norm", FLOATS),
     case("nn.functional.rms_norm", FLOATS),
     case("renorm", FLOATS),
+    case("_native_batch_norm_legit", FLOATS),
 
     # Attention.
     case("nn.functional.multi_head_attention_forward", FLOATS),
@@ -335,6 +364,44 @@ CASES = [
     case("nn.functional.pairwise_distance", FLOAT_INT),
     case("nn.functional.pdist", FLOAT),
     case("nn.functional.smooth_l1_loss", FLOATS),
+    case("nn.functional.multi_margin_loss", FLOAT),
+    case("nn.functional.multilabel_margin_loss", FLOAT),
+    case("nn.functional.soft_margin_loss", FLOATS),
+
+    # Special functions.
+    case("special.i0e", FLOAT),
+    case("special.i1", FLOAT),
+    case("special.i1e", FLOAT),
+    case("special.ndtr", FLOAT),
+    case("special.xlog1py", FLOAT),
+    case("special.zeta", FLOAT),
+    case("special.entr", FLOAT),
+    case("special.ndtri", FLOAT),
+    case("special.log_ndtr", FLOAT),
+    case("special.erfcx", FLOAT),
+    case("special.bessel_j0", FLOAT),
+    case("special.bessel_j1", FLOAT),
+    case("special.bessel_y0", FLOAT),
+    case("special.bessel_y1", FLOAT),
+    case("special.chebyshev_polynomial_t", FLOAT),
+    case("special.chebyshev_polynomial_u", FLOAT),
+    case("special.chebyshev_polynomial_v", FLOAT),
+    case("special.chebyshev_polynomial_w", FLOAT),
+    case("special.hermite_polynomial_h", FLOAT),
+    case("special.hermite_polynomial_he", FLOAT),
+    case("special.laguerre_polynomial_l", FLOAT),
+    case("special.legendre_polynomial_p", FLOAT),
+    case("special.modified_bessel_i0", FLOAT),
+    case("special.modified_bessel_i1", FLOAT),
+    case("special.modified_bessel_k0", FLOAT),
+    case("special.modified_bessel_k1", FLOAT),
+    case("special.scaled_modified_bessel_k0", FLOAT),
+    case("special.scaled_modified_bessel_k1", FLOAT),
+    case("special.shifted_chebyshev_polynomial_t", FLOAT),
+    case("special.shifted_chebyshev_polynomial_u", FLOAT),
+    case("special.shifted_chebyshev_polynomial_v", FLOAT),
+    case("special.shifted_chebyshev_polynomial_w", FLOAT),
+    case("special.spherical_bessel_j0", FLOAT),
 
     # Random numbers (only structure can be compared; tests/feature/test_rng.py looks at the numbers).
     case("bernoulli", FLOATS),
@@ -349,6 +416,10 @@ CASES = [
     case("randn", FLOATS),
     case("randn_like", FLOATS),
     case("uniform", FLOATS),
+    case("cauchy", FLOATS),
+    case("geometric", FLOAT_INT),
+    case("log_normal", FLOATS),
+    case("randint_like", FLOAT_INT),
 
     # Factories.
     case("arange", FLOAT_INT),
@@ -372,6 +443,8 @@ CASES = [
     case("zeros", FLOAT_INT),
     case("zeros_like", FLOAT_INT),
     case("item", FLOAT_INT),
+    case("logspace", FLOAT_INT),
+    case("new_ones", FLOAT_INT),
 
     # Fourier.
     case("fft.fft", FLOAT_INT),
@@ -420,24 +493,5 @@ CASES = [
     case("_foreach_sqrt", FLOATS),
     case("_foreach_zero", FLOAT, without=("backward",), why="returns nothing to differentiate"),
 
-    # Ops that PyTorch's database lacks.
-    custom("_adaptive_avg_pool2d", FLOATS, torch.ops.aten._adaptive_avg_pool2d, sample.tensors((2, 3, 7, 5), more=([3, 2],))),
-    custom("_adaptive_avg_pool3d", FLOATS, torch.ops.aten._adaptive_avg_pool3d, sample.tensors((2, 3, 4, 7, 5), more=([2, 3, 2],))),
-    custom("_cdist_forward", FLOAT, torch.ops.aten._cdist_forward, sample.tensors((4, 3), (5, 3), more=(2.0, None))),
-    custom("_pdist_forward", FLOAT, torch.ops.aten._pdist_forward, sample.tensors((5, 3), more=(2.0,))),
-    custom("channel_shuffle", FLOAT_INT, torch.channel_shuffle, sample.tensors((2, 6, 3, 3), more=(3,))),
-    custom("col2im", FLOATS, torch.nn.functional.fold, sample.tensors((2, 12, 12), more=((4, 5), (2, 2)))),
-    custom("convolution.grouped", FLOATS, torch.nn.functional.conv2d, sample.tensors((2, 4, 7, 6), (6, 2, 3, 3), (6,), more=(2, 1, 1, 2))),
-    custom("convolution.dilated", FLOATS, torch.nn.functional.conv2d, sample.tensors((2, 3, 9, 8), (4, 3, 3, 2), (4,), more=(1, 2, 2))),
-    custom("convolution.depthwise", FLOATS, torch.nn.functional.conv1d, sample.tensors((2, 4, 9), (4, 1, 3), (4,), more=(1, 0, 1, 4))),
-    custom("conv_tbc", FLOAT, torch.conv_tbc, sample.tensors((7, 2, 3), (3, 3, 4), (4,), more=(1,))),
-    custom("gru", FLOAT, torch.gru, sample.recurrent(3, 1)),
-    custom("lstm", FLOAT, torch.lstm, sample.recurrent(4, 2)),
-    custom("rnn_tanh", FLOAT, torch.rnn_tanh, sample.recurrent(1, 1)),
-    custom("native_dropout.eval", FLOATS, torch.native_dropout, sample.tensors((3, 4), more=(0.5, False))),
-    custom("reflection_pad3d", FLOAT, torch.ops.aten.reflection_pad3d, sample.tensors((2, 3, 4, 5), more=([1, 2, 0, 1, 1, 1],))),
-    custom("replication_pad3d", FLOAT, torch.ops.aten.replication_pad3d, sample.tensors((2, 3, 4, 5), more=([1, 2, 0, 1, 1, 1],))),
-    custom("_fused_adam_", FLOATS, sample.fused_adam(torch._fused_adam_), sample.optimizer(2), differentiable=False),
-    custom("_fused_adamw_", FLOATS, sample.fused_adam(torch._fused_adamw_), sample.optimizer(2), differentiable=False),
-    custom("_fused_sgd_", FLOATS, sample.fused_sgd, sample.optimizer(1), differentiable=False),
+    *CUSTOM,
 ]
