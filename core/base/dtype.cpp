@@ -1,6 +1,9 @@
 #include "base/dtype.h"
 
 #include <array>
+#include <utility>
+
+#include "base/error.h"
 
 namespace torchport {
 
@@ -25,6 +28,13 @@ Dtype opmath(Dtype d) { return is_float(d) && size_of(d) < 4 ? Dtype::f32 : d; }
 
 Dtype promote(Dtype a, Dtype b) {
   if (a == b) return a;
+  auto refuse = [&](const char* what) {
+    fail(Code::dtype_mismatch, "promotion", str("must promote element types that torch promotes, got ", name(a), " and ", name(b), ": ", what), "x.to(dtype)");
+  };
+  auto f8 = [](Dtype d) { return is_float(d) && size_of(d) == 1; };
+  auto barebones = [](Dtype d) { return d == Dtype::u16 || d == Dtype::u32 || d == Dtype::u64; };
+  if (f8(a) || f8(b)) refuse("Promotion for Float8 Types is not supported");
+  if ((barebones(a) && !is_float(b)) || (barebones(b) && !is_float(a))) refuse("Promotion for uint16, uint32, uint64 types is not supported");
   auto rank = [](Dtype d) { return is_bool(d) ? 0 : is_int(d) ? 1 : is_float(d) ? 2 : 3; };
   if (rank(a) < rank(b)) std::swap(a, b);
   if (rank(a) > rank(b)) {  // the higher category wins; a double keeps its precision when it turns complex
@@ -33,14 +43,11 @@ Dtype promote(Dtype a, Dtype b) {
   }
   if (is_complex(a)) return Dtype::c128;
   if (is_float(a)) {
-    if (size_of(a) == size_of(b)) return Dtype::f32;  // f16 with bf16 (and the two f8) meet in f32
+    if (size_of(a) == size_of(b)) return Dtype::f32;  // f16 with bf16 meet in f32
     return size_of(a) > size_of(b) ? a : b;
   }
-  if (is_unsigned(a) == is_unsigned(b)) return size_of(a) > size_of(b) ? a : b;
-  const Dtype u = is_unsigned(a) ? a : b, s = is_unsigned(a) ? b : a;
-  if (u == Dtype::u64) return Dtype::f32;
-  if (u != Dtype::u8) return size_of(s) > size_of(u) ? s : u == Dtype::u16 ? Dtype::i32 : Dtype::i64;
-  return s == Dtype::i8 ? Dtype::i16 : s;
+  if (a == Dtype::u8 || b == Dtype::u8) return a == Dtype::i8 || b == Dtype::i8 ? Dtype::i16 : a == Dtype::u8 ? b : a;
+  return size_of(a) > size_of(b) ? a : b;
 }
 
 }  // namespace torchport

@@ -27,6 +27,6 @@ constexpr bool is_half(Dtype d) { return d == Dtype::f16 || d == Dtype::bf16; }
 Dtype real_of(Dtype);     // c64 -> f32, c128 -> f64, else itself
 Dtype complex_of(Dtype);  // f32 -> c64, f64 -> c128, else c64 for halves
 Dtype opmath(Dtype);      // f16, bf16, f8 -> f32, else itself: what PyTorch computes in
-Dtype promote(Dtype, Dtype);  // torch.promote_types
+Dtype promote(Dtype, Dtype);  // torch.promote_types; Error(dtype_mismatch) for the pairs that it refuses
 
 }  // namespace torchport
