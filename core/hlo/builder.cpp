@@ -38,13 +38,18 @@ template <class U, class F> U bits_of(F f) {
   std::memcpy(&u, &f, sizeof u);
   return u;
 }
+// Wraps as a cast does: MLIR refuses a literal outside the type's range.
+std::string integer(int64_t v, Dtype d) {
+  const int unused = 64 - 8 * static_cast<int>(size_of(d));
+  const uint64_t top = static_cast<uint64_t>(v) << unused;
+  return is_unsigned(d) ? std::to_string(top >> unused) : std::to_string(static_cast<int64_t>(top) >> unused);
+}
 // A floating literal that survives the round trip: decimal when finite, the bit pattern when not.
 std::string literal(double v, Dtype d) {
   const Dtype real = real_of(d);
   if (is_bool(d)) return v != 0 ? "true" : "false";
   if (is_int(d)) {
-    if (is_unsigned(d) && v >= 9223372036854775808.0) return std::to_string(static_cast<uint64_t>(v));
-    return std::to_string(static_cast<int64_t>(v));
+    return integer(v >= 9223372036854775808.0 ? static_cast<int64_t>(static_cast<uint64_t>(v)) : static_cast<int64_t>(v), d);
   }
   if (std::isfinite(v)) {
     const double limit = real == Dtype::f32 ? 3.4028234663852886e38 : real == Dtype::f16 ? 65504.0 : real == Dtype::bf16 ? 3.3895313892515355e38 : std::numeric_limits<double>::max();
@@ -197,8 +202,7 @@ Value Builder::constant(double v, Dtype d, const Dims& dims) {
 Value Builder::constant_int(int64_t v, Dtype d, const Dims& dims) {
   if (!is_int(d)) return constant(static_cast<double>(v), d, dims);
   const Type t{d, dims};
-  const std::string text = d == Dtype::u64 ? std::to_string(static_cast<uint64_t>(v)) : std::to_string(v);
-  return emit("constant", {}, t, "value = dense<" + (t.numel() == 0 ? "" : text) + "> : " + type_text(t));
+  return emit("constant", {}, t, "value = dense<" + (t.numel() == 0 ? "" : integer(v, d)) + "> : " + type_text(t));
 }
 Value Builder::constant_complex(double re, double im, Dtype d, const Dims& dims) {
   const Type t{d, dims};
@@ -208,7 +212,7 @@ Value Builder::constant_complex(double re, double im, Dtype d, const Dims& dims)
 Value Builder::constants(const std::vector<int64_t>& v, Dtype d) {
   const Type t{d, {static_cast<int64_t>(v.size())}};
   std::string s;
-  for (size_t i = 0; i < v.size(); ++i) s += (i ? ", " : "") + (is_int(d) ? std::to_string(v[i]) : literal(static_cast<double>(v[i]), d));
+  for (size_t i = 0; i < v.size(); ++i) s += (i ? ", " : "") + (is_int(d) ? integer(v[i], d) : literal(static_cast<double>(v[i]), d));
   return emit("constant", {}, t, "value = dense<" + (v.empty() ? "" : "[" + s + "]") + "> : " + type_text(t));
 }
 Value Builder::constants(const std::vector<double>& v, Dtype d) {
