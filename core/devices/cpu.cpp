@@ -28,7 +28,9 @@ DEVICE("cpu"){
              .f8 = true,
              .s64_dot = true,
              .donation = true,
-             .portable = true},
+             .portable = true,
+             // Else max and min drop a NaN in their second operand.
+             .flags = {{"xla_cpu_enable_fast_min_max", false}}},
     .install = "pip install xla-cpu-pjrt",
 };
 

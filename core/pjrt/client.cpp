@@ -48,7 +48,9 @@ std::string Client::platform_version() const {
 
 std::unique_ptr<Executable> Client::compile(std::string_view stablehlo_text, const CompileOptions& options) {
   const PJRT_Program program = mlir_program(stablehlo_text);
-  const std::string encoded = encode(options);
+  CompileOptions with_flags = options;
+  with_flags.flags.insert(with_flags.flags.end(), caps().flags.begin(), caps().flags.end());
+  const std::string encoded = encode(with_flags);
   auto* loaded = PJRT(api_, PJRT_Client_Compile,
                       {.client = raw_,
                        .program = &program,

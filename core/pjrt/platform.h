@@ -22,6 +22,7 @@ struct Caps {
   bool compile_only = false;  // compiles for a topology with no device present
   bool in_order = false;      // launches on one device run in launch order, even when they share no buffer
   bool portable = false;      // one program compiled as portable runs on any device of the client
+  std::vector<std::pair<std::string, bool>> flags = {};  // the compiler's debug options that every program needs
 };
 
 // Create options of a client.

@@ -17,6 +17,12 @@ void put_field(std::string& out, int number, uint64_t value) {
   put_varint(out, value);
 }
 
+void put_bytes(std::string& out, int number, std::string_view bytes) {
+  put_varint(out, static_cast<uint64_t>(number) << 3 | 2);
+  put_varint(out, bytes.size());
+  out += bytes;
+}
+
 uint64_t take_varint(std::string_view& in) {
   uint64_t value = 0;
   for (int shift = 0; shift < 64 && !in.empty(); shift += 7) {
@@ -54,12 +60,18 @@ std::string encode(const CompileOptions& options) {
   put_field(build, 4, static_cast<uint64_t>(options.num_replicas));
   put_field(build, 5, static_cast<uint64_t>(options.num_partitions));
   if (options.num_partitions > 1) put_field(build, 6, 1);
-  // CompileOptionsProto: executable_build_options 3, compile_portable_executable 4.
+  // CompileOptionsProto: executable_build_options 3, compile_portable_executable 4, env_option_overrides 7 (a map of
+  // names to OptionOverrideProto, whose bool_field is 2).
   std::string out;
-  put_varint(out, 3 << 3 | 2);
-  put_varint(out, build.size());
-  out += build;
+  put_bytes(out, 3, build);
   if (options.portable && options.num_replicas == 1 && options.num_partitions == 1) put_field(out, 4, 1);
+  for (const auto& [name, value] : options.flags) {
+    std::string flag, entry;
+    put_field(flag, 2, value);
+    put_bytes(entry, 1, name);
+    put_bytes(entry, 2, flag);
+    put_bytes(out, 7, entry);
+  }
   return out;
 }
 

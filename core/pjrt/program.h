@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "pjrt/api.h"
 
@@ -12,6 +14,7 @@ namespace torchport::pjrt {
 struct CompileOptions {
   int num_replicas = 1, num_partitions = 1;
   bool portable = true;  // one program for any single device; ignored when there are several replicas or partitions
+  std::vector<std::pair<std::string, bool>> flags = {};  // XLA debug options
   bool operator==(const CompileOptions&) const = default;
 };
 std::string encode(const CompileOptions&);  // a serialised CompileOptionsProto
