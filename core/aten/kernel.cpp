@@ -75,30 +75,37 @@ void check_no_overlap(const at::Tensor& t) {
       fail(Code::overlap, "in-place", "must not write a tensor in which more than one element refers to a single memory location (unsupported operation)", "tensor.clone() first");
 }
 
-Kernel::Kernel(const ops::Op& op, const c10::OperatorHandle& handle, Role role) : op_(op), role_(role), id_(next_id.fetch_add(1)) {
-  const auto& schema = handle.schema();
-  name_ = schema.name() + (schema.overload_name().empty() ? "" : "." + schema.overload_name());
-  if (name_.rfind("aten::", 0) == 0) name_ = name_.substr(6);
-  schema_ = std::make_shared<graph::Schema>();
-  schema_->name = op.name;
-  int position = 0;
+std::vector<ArgSpec> read_schema(const c10::FunctionSchema& schema) {
+  std::vector<ArgSpec> specs;
   for (const auto& arg : schema.arguments()) {
     ArgSpec spec;
     spec.name = arg.name();
     spec.kind = kind_of(arg.real_type());
     if (spec.name == "pin_memory" || spec.name == "non_blocking") spec.kind = ArgKind::ignored;
     spec.written = arg.alias_info() && arg.alias_info()->isWrite();
-    spec.out = role == Role::out && spec.written;
-    spec.mark = op.mark(spec.name);
     if ((spec.kind == ArgKind::number || spec.kind == ArgKind::real) && arg.default_value() && !arg.default_value()->isNone() && arg.default_value()->isScalar()) {
       const at::Scalar s = arg.default_value()->toScalar();
       if (!s.isComplex()) spec.standard = s.toDouble();
     }
-    if (spec.written && role != Role::functional) targets_.push_back(position);
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+Kernel::Kernel(const ops::Op& op, const c10::OperatorHandle& handle, Role role) : op_(op), role_(role), id_(next_id.fetch_add(1)) {
+  const auto& schema = handle.schema();
+  name_ = schema.name() + (schema.overload_name().empty() ? "" : "." + schema.overload_name());
+  if (name_.rfind("aten::", 0) == 0) name_ = name_.substr(6);
+  schema_ = std::make_shared<graph::Schema>();
+  schema_->name = op.name;
+  specs_ = read_schema(schema);
+  for (size_t k = 0; k < specs_.size(); ++k) {
+    ArgSpec& spec = specs_[k];
+    spec.out = role == Role::out && spec.written;
+    spec.mark = op.mark(spec.name);
+    if (spec.written && role != Role::functional) targets_.push_back(static_cast<int>(k));
     if (!spec.out) schema_->args.push_back(spec.name);
     has_indices_ |= spec.kind == ArgKind::optional_tensor_list;
-    specs_.push_back(std::move(spec));
-    ++position;
   }
   num_returns_ = static_cast<int>(schema.returns().size());
   returns_list_ = num_returns_ == 1 && schema.returns()[0].type()->kind() == c10::TypeKind::ListType;

@@ -33,6 +33,9 @@ struct ArgSpec {
   std::optional<double> standard;  // a number equal to the schema's default is static
 };
 
+// The arguments of a schema as the walk reads them, without the marks of an op.
+std::vector<ArgSpec> read_schema(const c10::FunctionSchema&);
+
 struct Collector;
 
 class Kernel final : public c10::OperatorKernel {

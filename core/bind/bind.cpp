@@ -11,6 +11,7 @@
 #include "aten/cell.h"
 #include "aten/fallback.h"
 #include "aten/generator.h"
+#include "aten/graph.h"
 #include "aten/kernel.h"
 #include "base/env.h"
 #include "exec/runtime.h"
@@ -126,6 +127,81 @@ py::dict memory_stats(int i) {
   return s;
 }
 
+// ---- graphs of torch.compile
+
+graph::Number number(py::handle v) {
+  graph::Number n;
+  if (PyBool_Check(v.ptr())) n.kind = graph::Number::Kind::boolean, n.i = v.cast<bool>();
+  else if (PyLong_Check(v.ptr())) n.i = v.cast<int64_t>();
+  else if (PyComplex_Check(v.ptr())) n.kind = graph::Number::Kind::complex, n.c = v.cast<std::complex<double>>();
+  else n.kind = graph::Number::Kind::real, n.c = v.cast<double>();
+  return n;
+}
+
+struct Ref {  // a value of a graph, as Python holds it
+  int id;
+};
+
+graph::Attr attribute(const aten::ArgSpec& spec, py::handle v) {
+  using K = aten::ArgKind;
+  if (v.is_none()) return std::monostate{};
+  auto ref = [](py::handle h) { return h.is_none() ? graph::Ref{} : graph::Ref{h.cast<Ref>().id}; };
+  switch (spec.kind) {
+    case K::tensor:
+      if (py::isinstance<Ref>(v)) return ref(v);
+      return number(v);  // a Python number where the schema says Tensor
+    case K::tensor_list: case K::optional_tensor_list: {
+      std::vector<graph::Ref> refs;
+      for (py::handle h : v) refs.push_back(ref(h));
+      return refs;
+    }
+    case K::number: return number(v);
+    case K::real:
+      if (spec.mark == '?') return number(v);
+      return v.cast<double>();
+    case K::integer: return v.cast<int64_t>();
+    case K::boolean: return v.cast<bool>();
+    case K::text: return v.cast<std::string>();
+    case K::integers: return py::isinstance<py::int_>(v) ? Dims{v.cast<int64_t>()} : v.cast<Dims>();
+    case K::reals: return v.cast<std::vector<double>>();
+    case K::booleans: return v.cast<std::vector<bool>>();
+    case K::dtype: return aten::from_torch(reinterpret_cast<THPDtype*>(v.ptr())->scalar_type);
+    case K::numbers: fail(Code::op_unsupported, spec.name, "must not be a list of numbers in a compiled graph");
+    default: return std::monostate{};
+  }
+}
+
+Dtype dtype_of(py::handle h) { return aten::from_torch(h.cast<at::ScalarType>()); }
+
+void define_graphs(py::module_& m) {
+  py::class_<Ref>(m, "Ref").def(py::init<int>()).def_readonly("id", &Ref::id);
+  py::class_<aten::Compiled>(m, "Compiled")
+      .def("__call__", [](const aten::Compiled& c, const std::vector<at::Tensor>& tensors) {
+        py::gil_scoped_release release;
+        return c.call(tensors);
+      })
+      .def_property_readonly("launches", [](const aten::Compiled& c) { return c.program().launches.load(); });
+  py::class_<aten::GraphBuilder>(m, "Graph")
+      .def(py::init<>())
+      .def("input", [](aten::GraphBuilder& g, at::ScalarType dtype, const Dims& sizes) { return g.input({aten::from_torch(dtype), sizes}); })
+      .def("node", [](aten::GraphBuilder& g, const std::string& overload, py::list args) {
+        const auto& specs = aten::GraphBuilder::specs(overload);
+        check(specs.size() == args.size(), Code::bad_value, overload, str("must get ", specs.size(), " arguments, got ", args.size()));
+        std::vector<graph::Attr> attrs;
+        for (size_t k = 0; k < specs.size(); ++k) attrs.push_back(attribute(specs[k], args[k]));
+        return g.node(overload, std::move(attrs));
+      })
+      .def("view", [](aten::GraphBuilder& g, int id, const Dims& sizes, const Dims& strides, int64_t offset, py::object dtype) {
+        return g.view(id, dtype.is_none() ? g.type(id).dtype : dtype_of(dtype), sizes, strides, offset);
+      }, py::arg("id"), py::arg("sizes"), py::arg("strides"), py::arg("offset"), py::arg("dtype") = py::none())
+      .def("result_type", [](const aten::GraphBuilder& g, int id) { return std::pair(aten::to_torch(g.type(id).dtype), g.type(id).dims); })
+      .def("outputs", &aten::GraphBuilder::outputs)
+      .def("compile", [](aten::GraphBuilder& g, int device, const std::string& name) {
+        py::gil_scoped_release release;
+        return g.compile(device, name);
+      }, py::arg("device_index"), py::arg("name") = "graph");
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
@@ -227,6 +303,7 @@ PYBIND11_MODULE(_C, m) {
     }
     return rows;
   });
+  define_graphs(m);
   m.def("has_lowering", [](const std::string& name) { return ops::find(name.rfind("aten::", 0) == 0 ? name.substr(6) : name) != nullptr; });
 }
 

@@ -1,0 +1,48 @@
+// Many nodes as one program: what torch.compile builds through the bindings, with the same op table as eager.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "aten/kernel.h"
+
+namespace torchport::aten {
+
+// A compiled graph, called with one tensor an input.
+class Compiled {
+ public:
+  Compiled(std::shared_ptr<const exec::Program> p, std::vector<Type> inputs, int device) : program_(std::move(p)), inputs_(std::move(inputs)), device_(device) {}
+  std::vector<at::Tensor> call(const std::vector<at::Tensor>&) const;
+  const exec::Program& program() const { return *program_; }
+
+ private:
+  std::shared_ptr<const exec::Program> program_;
+  std::vector<Type> inputs_;
+  int device_;
+};
+
+class GraphBuilder {
+ public:
+  GraphBuilder();
+  int input(const Type&);
+  // overload: "aten::add.Tensor"; one attribute a schema argument. Returns the outputs' values, -1 for an undefined one.
+  std::vector<int> node(const std::string& overload, std::vector<graph::Attr>);
+  // The value through a strided view of its dense, contiguous form.
+  int view(int value, Dtype, const Dims& sizes, const Dims& strides, int64_t offset);
+  const Type& type(int value) const { return types_.at(value); }
+  void outputs(const std::vector<int>& ids) { graph_.results = ids; }
+  std::unique_ptr<Compiled> compile(int device, const std::string& name);
+
+  // How the arguments of an overload are read: for the bindings.
+  static const std::vector<ArgSpec>& specs(const std::string& overload);
+
+ private:
+  int add(graph::Value, Type);
+  graph::Graph graph_;
+  std::vector<Type> types_;
+  exec::Settings settings_;
+};
+
+}  // namespace torchport::aten
