@@ -61,15 +61,33 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
 
 at::Generator new_generator(int device) { return at::make_generator<PhiloxGenerator>(device < 0 ? current_device() : device); }
 
+namespace {
+std::mutex seed_mutex;
+uint64_t first_seed = c10::default_rng_seed_val;
+std::vector<at::Generator>* defaults = nullptr;  // made when the platform opens
+}  // namespace
+
 const at::Generator& default_generator(int device) {
   static auto* all = [] {
     auto* v = new std::vector<at::Generator>;
     for (int i = 0; i < exec::Runtime::get().device_count(); ++i) v->push_back(new_generator(i));
-    return v;
+    std::lock_guard lock(seed_mutex);
+    for (at::Generator& g : *v) g.set_current_seed(first_seed);
+    return defaults = v;
   }();
   if (device < 0) device = current_device();
   exec::Runtime::get().device(device);  // bad_device_index
   return (*all)[device];
+}
+
+void manual_seed_all(uint64_t seed) {
+  std::lock_guard lock(seed_mutex);
+  first_seed = seed;
+  if (!defaults) return;
+  for (at::Generator& g : *defaults) {
+    std::lock_guard one(g.mutex());
+    g.set_current_seed(seed);
+  }
 }
 
 std::pair<uint64_t, uint64_t> reserve_random(const at::Generator* generator, int device, int64_t blocks) {

@@ -9,6 +9,8 @@ namespace torchport::aten {
 
 const at::Generator& default_generator(int device);
 at::Generator new_generator(int device);
+// Seeds every device's default generator; before the platform is open, the seed they will begin with.
+void manual_seed_all(uint64_t seed);
 // Seed and offset of the next `blocks` Philox blocks; moves the generator on. generator null: the device's default.
 std::pair<uint64_t, uint64_t> reserve_random(const at::Generator* generator, int device, int64_t blocks);
 

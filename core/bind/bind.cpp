@@ -247,6 +247,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("reset_accumulated", [](int i) { static_cast<c10::DeviceAllocator*>(aten::allocator())->resetAccumulatedStats(static_cast<c10::DeviceIndex>(i)); });
   m.def("empty_cache", [] {});  // nothing is cached: a dead buffer goes back to the plugin at once
   m.def("default_generator", [](int i) { return py::reinterpret_steal<py::object>(THPGenerator_Wrap(aten::default_generator(i))); });
+  m.def("manual_seed_all", [](py::int_ seed) { aten::manual_seed_all(PyLong_AsUnsignedLongLongMask(seed.ptr())); });
   m.def("eager_mode", [] { return trace::name(trace::mode()); });
   m.def("set_eager_mode", [](const std::string& s) { trace::set_mode(trace::parse_mode(s)); });
   m.def("report", &report);
