@@ -24,6 +24,12 @@ Value is_infinite(Builder& b, const Value& x) {
 Value softplus(Builder& b, const Value& x) { return b.add(b.max(x, 0), b.log1p(b.exp(b.neg(b.abs(x))))); }
 Value exp2(Builder& b, const Value& x) { return b.pow(b.constant(2, x.dtype()), x); }
 
+// The pole at 0 has the sign of the side that it is approached from.
+Value digamma(Builder& b, const Value& x) {
+  const Value pole = b.select(sign_bit(b, x), b.like(x, INFINITY), b.like(x, -INFINITY));
+  return b.select(b.compare(Cmp::eq, x, 0), pole, b.unary("chlo.digamma", x));
+}
+
 // Scaled complementary error function exp(x^2) erfc(x): the product where both factors are accurate, a continued
 // fraction where the second underflows.
 Value erfcx(Builder& b, const Value& x) {

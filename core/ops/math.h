@@ -16,6 +16,7 @@ Value is_infinite(Builder&, const Value&);
 Value softplus(Builder&, const Value&);  // log(1 + exp(x)) without overflow
 Value exp2(Builder&, const Value&);
 
+Value digamma(Builder&, const Value&);
 Value erfcx(Builder&, const Value&);
 Value log_ndtr(Builder&, const Value&);
 Value ndtri(Builder&, const Value&);

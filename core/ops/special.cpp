@@ -32,8 +32,14 @@ OP("polygamma", Promote::to_float, "", kOpmath) {
   const int64_t n = a.i("n");
   a.check(n >= 0, Code::bad_value, str("n must be at least 0 (negative n is not supported), got ", n));
   const Value x = a.tensor("self");
-  if (n == 0) return b.unary("chlo.digamma", x);
-  return b.binary("chlo.polygamma", b.like(x, static_cast<double>(n)), x);
+  if (n == 0) return digamma(b, x);
+  auto series = [&](const Value& y) { return b.binary("chlo.polygamma", b.like(y, static_cast<double>(n)), y); };
+  if (n > 1) return series(x);
+  // The first derivative is reflected to the right half; PyTorch does so for this one only.
+  const Value left = b.compare(Cmp::lt, x, 0.5), right = series(b.select(left, b.rsub(1, x), x));
+  const Value sine = b.sin(b.mul(x, std::numbers::pi));
+  const Value both = b.div(b.constant(std::numbers::pi * std::numbers::pi, x.dtype()), square(b, sine));
+  return b.select(left, b.sub(both, right), right);
 }
 
 namespace {

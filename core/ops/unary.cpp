@@ -39,7 +39,7 @@ UNARY("erf", Promote::to_float, b.unary("chlo.erf", x))
 UNARY("erfc", Promote::to_float, b.unary("chlo.erfc", x))
 UNARY("erfinv", Promote::to_float, b.unary("chlo.erf_inv", x))
 UNARY("lgamma", Promote::to_float, b.unary("chlo.lgamma", x))
-UNARY("digamma", Promote::to_float, b.unary("chlo.digamma", x))
+UNARY("digamma", Promote::to_float, digamma(b, x))
 UNARY("deg2rad", Promote::to_float, b.mul(x, std::numbers::pi / 180))
 UNARY("rad2deg", Promote::to_float, b.mul(x, 180 / std::numbers::pi))
 
