@@ -85,7 +85,10 @@ Window complete(Window w, size_t rank) {
 }
 }  // namespace
 
-const Type& Value::type() const { return builder_->types_[id_]; }
+const Type& Value::type() const {
+  if (!builder_) [[unlikely]] fail(Code::bad_value, "hlo", "must get a tensor, got none");
+  return builder_->types_[id_];
+}
 
 Builder::Builder() {
   types_.reserve(64);

@@ -166,11 +166,13 @@ TEST(Shapes, ErrorsNameTheOp) {
   for (const auto& bad : std::vector<std::function<void()>>{
            [&] { p.b.reshape(x, {5}); }, [&] { p.b.slice(x, {0, 0}, {2, 4}); }, [&] { p.b.slice(x, {0, -1}, {2, 2}); }, [&] { p.b.transpose(x, {0}); },
            [&] { p.b.broadcast_to(x, {3}); }, [&] { p.b.broadcast_to(x, {2, 4}); }, [&] { p.b.select(x, x, p.b.zeros({Dtype::f64, {2, 3}})); },
-           [&] { p.b.pad(x, p.b.constant(0, Dtype::f32), {0, -4}, {0, 0}); }, [&] { p.b.unary("negate", Value{}, Dtype::f32); }}) {
+           [&] { p.b.pad(x, p.b.constant(0, Dtype::f32), {0, -4}, {0, 0}); }}) {
     const Error e = error_of(bad);
     EXPECT_EQ(e.code, Code::shape_mismatch) << e.what();
     EXPECT_EQ(e.where, "narrow") << e.what();
   }
+  EXPECT_EQ(error_of([&] { p.b.neg(Value{}); }).code, Code::bad_value);
+  EXPECT_EQ(error_of([&] { p.b.concatenate({x, Value{}}, 0); }).code, Code::bad_value);
 }
 
 }  // namespace
