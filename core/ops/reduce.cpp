@@ -117,4 +117,18 @@ OP("trace") {
   return b.cast(b.reduce(Reduce::add, b.select(on, y, b.like(y, 0)), {0, 1}), d);
 }
 
+// Exclusive or of all elements' 64 bits: of the double for floating point, of the integer itself otherwise.
+OP("hash_tensor") {
+  const Value x = a.tensor("self");
+  a.check(!is_complex(x.dtype()), Code::dtype_unsupported, "must get a real tensor, got complex");
+  a.check(a.i("mode") == 0, Code::bad_value, str("mode must be 0, got ", a.i("mode")));
+  const Dims dims = reduced_dims(a, x);
+  a.check(x.numel() > 0 || !a.ints("dim").empty(), Code::bad_value, "must get dim for a tensor without elements");
+  const Value bits = is_float(x.dtype()) ? b.bitcast(b.cast(x, Dtype::f64), Dtype::u64) : b.cast(x, Dtype::u64);
+  if (dims.empty()) return bits;
+  auto body = [&](const Values& v) { return Values{b.bit_xor(v[0], v[1])}; };
+  const Value r = b.reduce({bits}, {b.constant(0, Dtype::u64)}, dims, body)[0];
+  return keepdim(a) ? keep_dims(b, r, x, dims) : r;
+}
+
 }  // namespace torchport::ops

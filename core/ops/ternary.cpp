@@ -45,6 +45,14 @@ OP("addcdiv", Promote::same, "value~", kOpmath) {
   return b.add(a.tensor("self"), b.div(weighted(b, a, a.tensor("tensor1")), a.tensor("tensor2")));
 }
 
+// Matrices x[k] summed with each row of coefficients: a polynomial of a matrix (matrix_exp).
+OP("_compute_linear_combination") {
+  const Value x = a.tensor("input"), c = a.tensor("coefficients");
+  a.check(x.rank() > 0 && c.rank() == 2 && c.dim(1) == x.dim(0), Code::bad_value,
+          str("coefficients must be a matrix with ", x.rank() ? x.dim(0) : 0, " columns, got ", text(c.dims())));
+  return b.dot_general(c, x, {}, {}, {1}, {0}, x.dtype());
+}
+
 OP("fill.Scalar") {
   const Value x = a.tensor("self");
   return b.full(a.number("value", x.dtype()), x.dims());
