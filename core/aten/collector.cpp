@@ -21,6 +21,17 @@ uint64_t bits(double v) {
 }
 bool special(double v) { return v == 0 || v == 1 || v == -1 || v == 2 || v == -2 || v == 3 || v == 0.5 || v == -0.5; }
 
+// item() without the trip through the dispatcher for the types of Python's numbers.
+at::Scalar read_host(const at::Tensor& t) {
+  switch (t.scalar_type()) {
+    case at::kDouble: return *t.const_data_ptr<double>();
+    case at::kLong: return *t.const_data_ptr<int64_t>();
+    case at::kFloat: return *t.const_data_ptr<float>();
+    case at::kBool: return *t.const_data_ptr<bool>();
+    default: return t.item();
+  }
+}
+
 exec::RuntimeNumber runtime(const at::Scalar& s) {
   exec::RuntimeNumber n;
   if (s.isBoolean()) n = {graph::Number::Kind::boolean, s.toBool()};
@@ -41,7 +52,8 @@ int Collector::input(Cell& cell) {
   cells.push_back(&cell);
   held.push_back(cell.buffer);
   if (device < 0) device = cell.device;
-  check(device == cell.device, Code::device_mismatch, "device",
+  if (device != cell.device) [[unlikely]]
+    fail(Code::device_mismatch, "device",
         ::torchport::str("must find all tensors on the same device, but found at least two devices, ", device_name(), ":", device, " and ", device_name(), ":", cell.device, " (Expected all tensors to be on the same device)"));
   if (graph) {
     graph->inputs.push_back(cell.type());
@@ -51,13 +63,14 @@ int Collector::input(Cell& cell) {
 }
 
 graph::Ref Collector::host_number(const at::Tensor& t) {
-  check(t.dim() == 0 && t.device().is_cpu(), Code::device_mismatch, "device",
+  if (t.dim() != 0 || !t.device().is_cpu()) [[unlikely]]
+    fail(Code::device_mismatch, "device",
         ::torchport::str("must find all tensors on the same device, but found at least two devices, ", device_name(), " and ", t.device().str(), " (Expected all tensors to be on the same device)"),
         "tensor.to('" + device_name() + "')");
   const bool wrapped = t.unsafeGetTensorImpl()->is_wrapped_number();
   const Dtype d = from_torch(t.scalar_type());
   word(head(Tag::host, static_cast<uint64_t>(d), wrapped));
-  numbers.push_back(runtime(t.item()));
+  numbers.push_back(runtime(read_host(t)));
   if (!graph) return {0};
   graph::Value v;
   v.kind = graph::Value::Kind::host_number;

@@ -56,10 +56,20 @@ uint64_t bits(double v) {
   return u;
 }
 
+// torch.set_float32_matmul_precision in StableHLO's words.
+std::string precision() {
+  switch (at::globalContext().float32MatmulPrecision()) {
+    case at::Float32MatmulPrecision::HIGHEST: return "HIGHEST";
+    case at::Float32MatmulPrecision::HIGH: return "HIGH";
+    default: return "DEFAULT";
+  }
+}
+
 }  // namespace
 
 exec::Settings current_settings() {
   exec::Settings s = exec::Runtime::get().settings(from_torch(c10::get_default_dtype_as_scalartype()));
+  s.precision = precision();
   return s;
 }
 
@@ -113,7 +123,8 @@ Kernel::Kernel(const ops::Op& op, const c10::OperatorHandle& handle, Role role) 
 
 void Kernel::walk(at::ArrayRef<c10::IValue> args, Collector& c) const {
   c.word(id_);
-  c.word(static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) | static_cast<uint64_t>(at::globalContext().float32MatmulPrecision()) << 8);
+  c.word(static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()));
+  if (uses_precision_.load(std::memory_order_relaxed)) c.word(std::hash<std::string>{}(precision()));
   for (size_t k = 0; k < specs_.size(); ++k) {
     const ArgSpec& spec = specs_[k];
     if (spec.out) continue;
@@ -267,7 +278,14 @@ const exec::Program* Kernel::compile(at::ArrayRef<c10::IValue> args, const Colle
   } else {
     for (size_t i = 0; i < types.size(); ++i) g.results.push_back(result().id);
   }
-  return runtime.insert({{seen.words.data(), seen.words.size()}, seen.hash}, runtime.compile(g, settings, name_));
+  const auto program = runtime.compile(g, settings, name_);
+  if (program->plan.uses_precision && !uses_precision_.exchange(true)) {  // from now on the precision is part of the key
+    Collector again;
+    walk(args, again);
+    again.finish();
+    return runtime.insert({{again.words.data(), again.words.size()}, again.hash}, program);
+  }
+  return runtime.insert({{seen.words.data(), seen.words.size()}, seen.hash}, program);
 }
 
 void Kernel::run(torch::jit::Stack& stack) {
@@ -324,7 +342,8 @@ void Kernel::run(torch::jit::Stack& stack) {
       for (auto& t : results) list.push_back(std::move(t));
       returned.push_back(std::move(list));
     } else {
-      check(static_cast<int>(results.size()) >= num_returns_, Code::internal, name_, ::torchport::str("must give ", num_returns_, " results, got ", results.size()));
+      if (static_cast<int>(results.size()) < num_returns_) [[unlikely]]
+        fail(Code::internal, name_, ::torchport::str("must give ", num_returns_, " results, got ", results.size()));
       for (int i = 0; i < num_returns_; ++i) returned.push_back(std::move(results[i]));
     }
     torch::jit::drop(stack, count);

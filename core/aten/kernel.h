@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,6 +62,7 @@ class Kernel final : public c10::OperatorKernel {
   bool returns_list_ = false;
   bool assigns_ = false;      // writes whole lists of arguments by itself
   bool has_indices_ = false;
+  mutable std::atomic<bool> uses_precision_{false};  // a program of this op holds a matmul
 };
 
 // Registers every OP block's overloads for the device.

@@ -49,6 +49,7 @@ class Lowering final : public ops::Launch {
     }
     if (failed_) results.push_back(failed_);
     out_.text = close(results);
+    out_.uses_precision = b_.uses_precision;
     return std::move(out_);
   }
 

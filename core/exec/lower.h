@@ -32,6 +32,7 @@ struct Lowered {
   std::vector<int> written;        // graph inputs that get a new value, after the results in the program's outputs
   std::vector<Type> written_types;
   std::vector<Check> checks;
+  bool uses_precision = false;     // holds a matmul or convolution on floating point
 };
 
 struct Settings {  // what a lowering depends on besides the graph: part of the key

@@ -84,11 +84,7 @@ Runtime::Runtime() {
 
 Settings Runtime::settings(Dtype default_dtype) const {
   const pjrt::Caps& caps = client_->caps();
-  return {default_dtype, precision_, caps.f64, caps.s64_dot, caps.donation};
-}
-void Runtime::set_precision(std::string p) {
-  std::lock_guard lock(mutex_);
-  precision_ = std::move(p);
+  return {default_dtype, "HIGHEST", caps.f64, caps.s64_dot, caps.donation};
 }
 
 std::shared_ptr<const Program> Runtime::compile(const graph::Graph& g, const Settings& s, const std::string& name) {

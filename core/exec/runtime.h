@@ -51,7 +51,6 @@ class Runtime {
   };
   std::vector<Compiled> programs() const;  // in order of compilation
   void reset_counters();
-  void set_precision(std::string p);
 
  private:
   Runtime();
@@ -59,7 +58,6 @@ class Runtime {
   std::unique_ptr<pjrt::Client> client_;
   mutable std::mutex mutex_;
   std::vector<Compiled> compiled_;
-  std::string precision_ = "HIGHEST";
 };
 
 }  // namespace torchport::exec

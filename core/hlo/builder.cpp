@@ -445,7 +445,7 @@ Value Builder::dot_general(const Value& x, const Value& y, const Dims& xb, const
   std::string attrs = "dot_dimension_numbers = #stablehlo.dot<";
   if (!xb.empty()) attrs += "lhs_batching_dimensions = " + plain(xb) + ", rhs_batching_dimensions = " + plain(yb) + ", ";
   attrs += "lhs_contracting_dimensions = " + plain(xc) + ", rhs_contracting_dimensions = " + plain(yc) + ">";
-  if (is_float(x.dtype()) || is_complex(x.dtype())) attrs += ", precision_config = [#stablehlo<precision " + precision + ">, #stablehlo<precision " + precision + ">]";
+  if (is_float(x.dtype()) || is_complex(x.dtype())) uses_precision = true, attrs += ", precision_config = [#stablehlo<precision " + precision + ">, #stablehlo<precision " + precision + ">]";
   return emit("dot_general", {x, y}, t, attrs);
 }
 Value Builder::convolution(const Value& input, const Value& kernel, const ConvDims& conv) {
@@ -470,6 +470,7 @@ Value Builder::convolution(const Value& input, const Value& kernel, const ConvDi
     for (size_t i = 0; i < l.size(); ++i) s += (i ? ", " : "") + l[i];
     return s + "]";
   };
+  uses_precision = true;
   std::string reversal;
   if (c.reverse_kernel) {
     reversal = ", window_reversal = array<i1: ";

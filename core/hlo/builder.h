@@ -79,6 +79,7 @@ class Builder {
 
   std::string where = "hlo";  // what errors name: the op being lowered
   std::string precision = "HIGHEST";  // of dot_general and convolution on floating point: DEFAULT, HIGH or HIGHEST
+  bool uses_precision = false;        // set by those
 
   // ---- constants
   Value constant(double, Dtype, const Dims& = {});           // splat; exact for ints below 2^53

@@ -8,4 +8,11 @@ OP("copy", Promote::none) {
   return b.broadcast_to(b.cast(src, self.dtype()), self.dims());
 }
 
+// Eager shares buffers instead (aten/copy.cpp); these serve compiled graphs, where every value is dense and immutable.
+OP("clone", Promote::none) { return a.tensor("self"); }
+OP("_to_copy", Promote::none) {
+  const Value self = a.tensor("self");
+  return b.cast(self, a.dtype("dtype", self.dtype()));
+}
+
 }  // namespace torchport::ops
