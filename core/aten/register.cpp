@@ -95,7 +95,8 @@ void register_kernels() {
   guarded([] {
     if (registrar) return;
     registrar = new Registrar;
-    for (const auto& [name, op] : ops::all()) registrar->add(op);
+    for (const auto& [name, op] : ops::all())
+      if (!op.traits.graph_only) registrar->add(op);
   });
 }
 

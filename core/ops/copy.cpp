@@ -9,8 +9,8 @@ OP("copy", Promote::none) {
 }
 
 // Eager shares buffers instead (aten/copy.cpp); these serve compiled graphs, where every value is dense and immutable.
-OP("clone", Promote::none) { return a.tensor("self"); }
-OP("_to_copy", Promote::none) {
+OP("clone", Promote::none, "", false, kGraphOnly) { return a.tensor("self"); }
+OP("_to_copy", Promote::none, "", false, kGraphOnly) {
   const Value self = a.tensor("self");
   return b.cast(self, a.dtype("dtype", self.dtype()));
 }

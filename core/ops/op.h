@@ -48,8 +48,10 @@ struct Traits {
   const char* marks = "";
   // Compute in f32 when the common dtype is f16 or bf16, round the result once, as PyTorch's CPU kernels do.
   bool opmath = false;
+  // Serves compiled graphs alone: eager has its own implementation in aten/, or none.
+  bool graph_only = false;
 };
-constexpr bool kOpmath = true;
+constexpr bool kOpmath = true, kGraphOnly = true;
 
 class Args;
 // Outputs of a block.
