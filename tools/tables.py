@@ -65,10 +65,20 @@ def errors_page(rows: list[dict]) -> str:
 
 
 def devices_page(rows: list[dict]) -> str:
-    keys = [key for key in rows[0] if key != "name"]
-    body = table(["name", *keys], ([f"`{r['name']}`", *(r[key] for key in keys)] for r in rows))
-    text = "What `TORCHPORT_PLATFORM` can name. `auto` takes hardware that is present, by priority, else the CPU."
-    return page("Devices", "core/devices/*.cpp", text, body)
+    rows = sorted(rows, key=lambda r: -r["priority"])
+    plugins = table(
+        ["name", "priority", "plugin, first that exists", "when missing"],
+        ([f"`{r['name']}`", r["priority"], [f"`{p}`" for p in r["plugin"]], f"`{r['install']}`"] for r in rows),
+    )
+    caps = table(
+        ["can", *(f"`{r['name']}`" for r in rows)], ([c, *(r["caps"][c] for r in rows)] for c in rows[0]["caps"])
+    )
+    skips = [f"- `{r['name']}` skips {test}: {reason}" for r in rows for test, reason in r["skips"]]
+    text = (
+        "What `TORCHPORT_PLATFORM` can name, besides `auto` (the highest priority whose hardware is present) and the path of"
+        " a plugin. What each can do stands as its file declares it; the fields are explained in `core/pjrt/platform.h`."
+    )
+    return page("Devices", "core/devices/*.cpp", text, "\n\n".join([plugins, caps, *skips]))
 
 
 def pages() -> dict[str, str]:

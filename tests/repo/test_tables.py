@@ -44,6 +44,16 @@ def test_errors_are_sorted_by_code() -> None:
     assert page.index("## TP0101 early") < page.index("Raises `ValueError`. C1.") < page.index("## TP0200 late")
 
 
+def test_devices_are_sorted_by_priority_and_their_caps_stand_side_by_side() -> None:
+    rows = [
+        {"name": "a", "plugin": ["x", "y"], "priority": 0, "install": "i", "skips": [], "caps": {"f64": True}},
+        {"name": "b", "plugin": [], "priority": 9, "install": "i", "skips": [("t", "why")], "caps": {"f64": False}},
+    ]
+    page = tables.devices_page(rows)
+    assert page.index("`b` | 9") < page.index("`a` | 0 | `x`, `y` |") < page.index("| f64 | no | yes |")
+    assert "- `b` skips t: why" in page
+
+
 def test_docs_hold_what_the_extension_says() -> None:
     done = subprocess.run(
         [sys.executable, tables.__file__, "--check"], capture_output=True, text=True, check=False, timeout=120
