@@ -60,9 +60,8 @@ conformance: setup  ## PyTorch's op_db against CPU (slow, not part of make test)
 	@mkdir -p out
 	$(PY) tests/conformance/run.py --jobs $(JOBS) --out out/conformance.jsonl
 
-bench: setup  ## benchmarks against torch CPU, JSON in out/
-	@mkdir -p out
-	@set -e; for name in dispatch models recompile memory_flat; do echo "== $$name"; $(PY) benchmarks/$$name.py; done
+bench: setup  ## benchmarks against torch CPU, tables and JSON in out/
+	@for name in dispatch recompile models memory_flat; do $(PY) benchmarks/$$name.py --out out/$$name.json || exit 1; done
 
 docs: setup  ## write the generated tables of docs/
 	$(PY) tools/tables.py
