@@ -1,6 +1,8 @@
 """What the documents say about the tree is still there: quoted lines, named files, make targets."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,18 @@ def test_flow_quotes_the_source() -> None:
         source = squeeze((ROOT / name).read_text())
         for line in lines.splitlines():
             assert squeeze(line) in source, f"docs/flow.md quotes {name}, which no longer has: {line.strip()}"
+
+
+def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) == 1
+    script = tmp_path / "example.py"
+    script.write_text(blocks[0])
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    loss, allocated = done.stdout.split()
+    assert float(loss) < 0.5  # it starts at ln 10 and learns its 32 samples by heart
+    assert int(allocated) > 0
 
 
 @pytest.mark.parametrize("name", DOCS)
