@@ -19,6 +19,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 import torchport
 from torchport import plan
+from torchport.rewrite import full_name, is_handled
 
 ledger = plan.Ledger()
 
@@ -74,7 +75,7 @@ def decompositions(core: Any) -> dict[Any, Callable[..., Any]]:
     return {
         op: function
         for op, function in table.items()
-        if isinstance(op, torch._ops.OpOverload) and not plan.is_view(op) and not core.has_lowering(plan.full_name(op))
+        if isinstance(op, torch._ops.OpOverload) and not is_handled(op) and not core.has_lowering(full_name(op))
     }
 
 

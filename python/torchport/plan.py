@@ -267,7 +267,7 @@ class _Builder:
                     devices.add(tensor.device)
                 results.append(tensor)
         if any(device.type != self.name for device in devices):
-            raise _Refused("not on the device alone")
+            raise _Refused("on " + ", ".join(sorted({device.type for device in devices} - {self.name})))
         if len(devices) != 1:
             raise _Refused("on several devices")
         if not all(map(_is_static, results)):
@@ -374,15 +374,18 @@ class _Builder:
     def compile(self, segment: _Segment, computed: list[Node]) -> None:
         graph = segment.graph
         ids: list[int] = []
-        first: dict[int, int] = {}  # id -> slot, for nodes that are one value
+        first: dict[tuple[int, Node], int] = {}  # what is one value seen through views of the whole -> slot
         strides: list[tuple[int, list[int], list[int]]] = []
         outputs: list[int] = []
         for node in computed:
+            root = node
+            while root in segment.views:
+                root = segment.views[root]
             value_id = segment.ids[node]
-            if value_id in first:
-                self.slot_of[node] = first[value_id]
+            if (value_id, root) in first:
+                self.slot_of[node] = first[value_id, root]
                 continue
-            slot = first[value_id] = self.new_slot(node)
+            slot = first[value_id, root] = self.new_slot(node)
             value = node.meta["val"]
             order = memory_order(value)
             if order is not None:

@@ -62,6 +62,22 @@ _EMPTY = {
 }
 
 
+_CONJUGATES = {aten._conj.default, aten.conj.default, aten._neg_view.default}
+_INDEXING = {
+    aten.index.Tensor,
+    aten._unsafe_index.Tensor,
+    aten.index_put.default,
+    aten._unsafe_index_put.default,
+}
+_IDENTITY = {aten.lift_fresh_copy.default, aten.lift_fresh.default}
+_PLACEMENT = ("device", "layout", "memory_format", "pin_memory", "generator")
+
+
+def is_handled(op: Overload) -> bool:
+    """Whether lower_call knows the op without a lowering of its own."""
+    return as_view(op) is not None or op in _EMPTY or op in _IDENTITY or op in _CONJUGATES
+
+
 def lower_call(core: Any, graph: Any, node: Node, convert: Convert) -> tuple[Any, Node | None]:
     """Add a call to the graph. Returns its id or list of ids, and for a view the node it is a view of.
 
@@ -73,17 +89,41 @@ def lower_call(core: Any, graph: Any, node: Node, convert: Convert) -> tuple[Any
         ids = _lower_view(core, graph, node, view, convert)
         if ids is not None:
             return ids, node.args[0] if is_view(target) else None
+    if target is aten.index_put.default and (ids := _masked_put(core, graph, node, convert)) is not None:
+        return ids, None
+    if target in _INDEXING and any(_is_mask(index) for index in node.args[1]):
+        raise NotImplementedError("how many elements a mask picks depends on data")
     if target in _EMPTY:  # what it holds is not defined; zeros are
         value = node.meta["val"]
         target, args, kwargs = aten.full.default, ([int(s) for s in value.shape], 0), {"dtype": value.dtype}
     elif target is torch.ops.prims.convert_element_type.default:
         target, args, kwargs = aten._to_copy.default, args[:1], {"dtype": args[1]}
-    elif target in (aten._conj.default, aten.conj.default):
-        target = aten._conj_physical.default
-    elif target is aten._neg_view.default:
-        target = aten.neg.default
+    elif target in _IDENTITY:
+        target = aten.clone.default
+    elif target in _CONJUGATES:
+        target = aten.neg.default if target is aten._neg_view.default else aten._conj_physical.default
     ids = graph.node(full_name(target), _arguments(core, node, target, args, kwargs, convert))
     return _checked(graph, node, ids), None
+
+
+def _is_mask(index: Node | None) -> bool:
+    return index is not None and index.meta["val"].dtype in (torch.bool, torch.uint8)
+
+
+def _masked_put(core: Any, graph: Any, node: Node, convert: Convert) -> int | None:
+    """x[mask] = number as a selection: how many elements the mask picks does not matter then."""
+    base, indices, value = node.args[:3]
+    accumulate = node.args[3] if len(node.args) > 3 else node.kwargs.get("accumulate", False)
+    if accumulate or len(indices) != 1 or value.meta["val"].numel() != 1 or value.meta["val"].dim() > 1:
+        return None
+    if not _is_mask(indices[0]):
+        return None
+    mask = indices[0].meta["val"]
+    sizes = [int(s) for s in mask.shape] + [1] * (base.meta["val"].dim() - mask.dim())
+    strides = torch.empty(sizes, device="meta").stride()
+    chosen = graph.view(convert(indices[0]).id, sizes, list(strides), 0)
+    refs = [core.Ref(chosen), core.Ref(convert(value).id), core.Ref(convert(base).id)]
+    return _checked(graph, node, graph.node("aten::where.self", refs))
 
 
 def _arguments(core: Any, node: Node, target: Overload, args: Any, kwargs: Any, convert: Convert) -> list[Any]:
@@ -95,8 +135,7 @@ def _arguments(core: Any, node: Node, target: Overload, args: Any, kwargs: Any, 
         arg = convert(arg)
         if isinstance(arg, Ref):
             return core.Ref(arg.id)
-        # Where a value lies and in which order are not the program's business.
-        return None if isinstance(arg, torch.device | torch.layout | torch.memory_format) else arg
+        return arg
 
     given: list[Any] = []
     for at, argument in enumerate(target._schema.arguments):
@@ -106,9 +145,10 @@ def _arguments(core: Any, node: Node, target: Overload, args: Any, kwargs: Any, 
             value = kwargs[argument.name]
         else:
             value = argument.default_value if argument.has_default_value() else None
-        if argument.name == "dtype" and value is None and not node.all_input_nodes:
-            value = node.meta["val"].dtype  # a factory: torch's default type of the moment of tracing
-        given.append(plain(value))
+        if argument.name == "dtype" and not isinstance(value, torch.dtype) and not node.all_input_nodes:
+            value = node.meta["val"].dtype  # a factory: torch's default type of the moment of tracing, or the schema's
+        # Where a value lies and in which order is not the program's business; it draws from the default generator.
+        given.append(None if argument.name in _PLACEMENT else plain(value))
     return given
 
 
@@ -129,7 +169,7 @@ def _checked(graph: Any, node: Node, ids: list[int]) -> Any:
 
 
 def _lower_view(core: Any, graph: Any, node: Node, view: Overload, convert: Convert) -> Any:
-    """The call as strided reads of its dense input, or None when it is more than a read (another dtype, a conjugate)."""
+    """The call as strided reads of its dense input, or None when it is more than a read (a conjugate, a negative)."""
     source = node.args[0]
     if not isinstance(source, Node):
         return None
@@ -148,16 +188,18 @@ def _lower_view(core: Any, graph: Any, node: Node, view: Overload, convert: Conv
         dense = torch.empty(sizes, dtype=base.dtype, device="meta")
         got = view(dense, *(plain(a) for a in node.args[1:]), **{k: plain(a) for k, a in node.kwargs.items()})
     parts = got if isinstance(got, list | tuple) else [got]
-    if any(p.dtype != base.dtype or p.is_conj() or p.is_neg() for p in parts):
+    if any(p.is_conj() or p.is_neg() for p in parts):
         return None
-    ids = [_read(graph, ref.id, sizes, p.shape, p.stride(), p.storage_offset()) for p in parts]
+    ids = [_read(graph, ref.id, dense, p) for p in parts]
     return ids if isinstance(got, list | tuple) else ids[0]
 
 
-def _read(graph: Any, value_id: int, base: list[int], sizes: Any, strides: Any, offset: int) -> int:
-    if list(sizes) == base and offset == 0 and torch.empty(base, device="meta").stride() == tuple(strides):
+def _read(graph: Any, value_id: int, base: torch.Tensor, view: torch.Tensor) -> int:
+    if view.dtype != base.dtype:
+        return graph.view(value_id, list(view.shape), list(view.stride()), view.storage_offset(), view.dtype)
+    if view.shape == base.shape and view.storage_offset() == 0 and view.stride() == base.stride():
         return value_id  # alias, detach and other views of the whole
-    return graph.view(value_id, list(sizes), list(strides), offset)
+    return graph.view(value_id, list(view.shape), list(view.stride()), view.storage_offset())
 
 
 def _lower_as_strided(graph: Any, node: Node, value_id: int) -> int:

@@ -42,8 +42,9 @@ class _TensorType(type):
 
 
 def _tensor_type(name: str, dtype: torch.dtype) -> type:
-    # torch reads module and name of the type in x.type(torch.tpu.FloatTensor).
-    return _TensorType(name, (), {"__module__": f"torch.{NAME}", "dtype": dtype, "is_cuda": False, "is_sparse": False})
+    # x.type(torch.tpu.FloatTensor) takes the type's bare name for the whole name.
+    space = {"__module__": f"torch.{NAME}", "__qualname__": name, "dtype": dtype, "is_cuda": False, "is_sparse": False}
+    return _TensorType(f"torch.{NAME}.{name}", (), space)
 
 
 def _storage_type(name: str, dtype: torch.dtype) -> type:

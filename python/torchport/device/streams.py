@@ -32,16 +32,20 @@ class Stream(torch.Stream):
         return f"<torch.{NAME}.Stream device={self.device} id={self.stream_id}>"
 
 
-class Event(torch.Event):
+class _EventType(type(torch.Event)):
+    """Makes isinstance(event, torch.<device>.Event) true: torch's own methods take no subclass of torch.Event."""
+
+    def __instancecheck__(cls, obj: object) -> bool:
+        return isinstance(obj, torch.Event) and (obj.device is None or obj.device.type == NAME)
+
+
+class Event(torch.Event, metaclass=_EventType):
     """A mark in a stream, to wait for or to take the time of."""
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Self:
+    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> torch.Event:
         if interprocess:
             raise RuntimeError(f"[torch.{NAME}.Event] must be of one process, got interprocess=True")
-        return super().__new__(cls, torch.device(NAME), enable_timing=enable_timing, blocking=blocking)
-
-    def __repr__(self) -> str:
-        return f"<torch.{NAME}.Event device={self.device}>"
+        return torch.Event(torch.device(NAME), enable_timing=enable_timing, blocking=blocking)
 
 
 def _stream(index: int, stream_id: int) -> Stream:
