@@ -49,13 +49,7 @@ class PinnedAllocator final : public c10::Allocator {
 
 struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
-  bool isAvailable() const override {
-    try {
-      return exec::Runtime::get().device_count() > 0;
-    } catch (const Error&) {
-      return false;  // the question has an answer; the first use says why
-    }
-  }
+  bool isAvailable() const override { return exec::Runtime::is_available(); }
   void init() const override {
     guarded([] { exec::Runtime::get(); });
   }

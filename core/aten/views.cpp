@@ -106,6 +106,16 @@ bool is_set_to(const at::Tensor& self, const at::Tensor& src) {
          self.strides() == src.strides();
 }
 
+// Whether `self.data = from` may be: yes between dense tensors here and on the CPU, so that module.to(device) keeps its
+// Parameter objects, as it does for CUDA.
+bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
+  const auto dense = [](c10::DispatchKeySet keys) {
+    constexpr c10::DispatchKeySet backends({c10::BackendComponent::CPUBit, c10::BackendComponent::PrivateUse1Bit});
+    return keys.has_any(c10::DispatchKeySet(c10::DispatchKey::Dense)) && keys.has_any(backends);
+  };
+  return self.key_set() == from.key_set() || (dense(self.key_set()) && dense(from.key_set()));
+}
+
 }  // namespace
 
 void resize_storage(c10::StorageImpl* storage, size_t bytes) {
@@ -125,6 +135,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Tensor", TORCH_FN(set_tensor));
   m.impl("set_", TORCH_FN(set_empty));
   m.impl("is_set_to", TORCH_FN(is_set_to));
+  m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
 }
 
 }  // namespace torchport::aten

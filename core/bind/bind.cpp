@@ -165,7 +165,7 @@ graph::Attr attribute(const aten::ArgSpec& spec, py::handle v) {
     case K::integers: return py::isinstance<py::int_>(v) ? Dims{v.cast<int64_t>()} : v.cast<Dims>();
     case K::reals: return v.cast<std::vector<double>>();
     case K::booleans: return v.cast<std::vector<bool>>();
-    case K::dtype: return aten::from_torch(reinterpret_cast<THPDtype*>(v.ptr())->scalar_type);
+    case K::dtype: return aten::from_torch(v.cast<at::ScalarType>());
     case K::numbers: fail(Code::op_unsupported, spec.name, "must not be a list of numbers in a compiled graph");
     default: return std::monostate{};
   }
@@ -216,13 +216,7 @@ PYBIND11_MODULE(_C, m) {
     aten::register_kernels();
   });
   m.def("device_count", [] { return Runtime::get().device_count(); });
-  m.def("is_available", [] {
-    try {
-      return Runtime::get().device_count() > 0;
-    } catch (const Error&) {
-      return false;  // the question has an answer; the first use says why
-    }
-  });
+  m.def("is_available", [] { return Runtime::is_available(); });
   m.def("is_open", [] { return Runtime::is_open(); });
   m.def("open_note", [] { return Runtime::get().note(); });
   m.def("current_device", [] { return aten::current_device(); });

@@ -72,6 +72,17 @@ Runtime& Runtime::get() {
   return *runtime;
 }
 bool Runtime::is_open() { return opened.load(); }
+bool Runtime::is_available() {
+  static std::atomic<bool> found{false};
+  if (found.load(std::memory_order_relaxed)) return true;
+  try {
+    pjrt::choose(env("TORCHPORT_PLATFORM"));
+    found.store(true);
+    return true;
+  } catch (const Error&) {
+    return false;  // the question has an answer; the first use says why
+  }
+}
 void Runtime::after_fork() {
   if (opened.load()) forked.store(true);
 }
