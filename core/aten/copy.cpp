@@ -20,6 +20,13 @@ bool shows_all(const at::Tensor& t, const Cell& cell) {
   return from_torch(t.scalar_type()) == cell.dtype && t.storage_offset() == 0 && t.is_contiguous() && t.numel() == cell.numel();
 }
 
+// The tensor without lazy conjugate and negative bits.
+at::Tensor plain(const at::Tensor& t) {
+  if (t.is_conj()) return plain(at::conj_physical(at::_conj(t)));
+  if (t.is_neg()) return at::neg(at::_neg_view(t));
+  return t;
+}
+
 // A storage with the tensor's elements and no others, in row-major order: its own, or a copy.
 at::Tensor whole(const at::Tensor& t) {
   Cell& cell = cell_of(t);
@@ -82,7 +89,7 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool) {
   return guarded([&] {
     if (target.numel() == 0) return target;
     // Both keys fall through to here: the bits of the source are resolved, those of the target undone on the value.
-    at::Tensor self = source.resolve_conj().resolve_neg(), dst = target;
+    at::Tensor self = plain(source), dst = target;
     if (dst.is_conj()) dst = at::_conj(dst), self = at::conj_physical(self);
     if (dst.is_neg()) dst = at::_neg_view(dst), self = at::neg(self);
     if (!is_ours(dst)) to_host(dst, self);
@@ -113,11 +120,12 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
 
 // A clone of a whole storage shares its buffer: values are immutable, the copy happens when one of the two is written.
 at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> format) {
-  return guarded([&] {
+  return guarded([&]() -> at::Tensor {
     const Cell& cell = cell_of(self);
     const auto wanted = format.value_or(at::MemoryFormat::Preserve);
-    const bool plain = wanted == at::MemoryFormat::Preserve || wanted == at::MemoryFormat::Contiguous;
-    if (plain && shows_all(self, cell)) return share(cell.buffer, cell, self.sizes(), cell.device);
+    if (self.is_conj() || self.is_neg()) return clone(plain(self), wanted);
+    const bool keeps_order = wanted == at::MemoryFormat::Preserve || wanted == at::MemoryFormat::Contiguous;
+    if (keeps_order && shows_all(self, cell)) return share(cell.buffer, cell, self.sizes(), cell.device);
     at::Tensor fresh = at::empty_like(self, self.options(), wanted);
     copy_on_device(fresh, self);
     return fresh;

@@ -102,7 +102,8 @@ std::vector<ArgSpec> read_schema(const c10::FunctionSchema& schema) {
   return specs;
 }
 
-Kernel::Kernel(const ops::Op& op, const c10::OperatorHandle& handle, Role role) : op_(op), role_(role), id_(next_id.fetch_add(1)) {
+Kernel::Kernel(const ops::Op& op, const c10::OperatorHandle& handle, Role role, bool dtype_of_out)
+    : op_(op), role_(role), dtype_of_out_(dtype_of_out), id_(next_id.fetch_add(1)) {
   const auto& schema = handle.schema();
   name_ = schema.name() + (schema.overload_name().empty() ? "" : "." + schema.overload_name());
   if (name_.rfind("aten::", 0) == 0) name_ = name_.substr(6);
@@ -117,6 +118,7 @@ Kernel::Kernel(const ops::Op& op, const c10::OperatorHandle& handle, Role role) 
     if (!spec.out) schema_->args.push_back(spec.name);
     has_indices_ |= spec.kind == ArgKind::optional_tensor_list;
   }
+  if (dtype_of_out_) schema_->args.push_back("dtype");
   num_returns_ = static_cast<int>(schema.returns().size());
   returns_list_ = num_returns_ == 1 && schema.returns()[0].type()->kind() == c10::TypeKind::ListType;
 }
@@ -235,6 +237,11 @@ void Kernel::walk(at::ArrayRef<c10::IValue> args, Collector& c) const {
       case ArgKind::ignored: break;
     }
     if (out) c.node->args.push_back(std::move(attr));
+  }
+  if (dtype_of_out_) {
+    const c10::ScalarType d = args[targets_[0]].toTensor().scalar_type();
+    c.word(static_cast<uint64_t>(d));
+    if (c.graph) c.node->args.push_back(from_torch(d));
   }
 }
 

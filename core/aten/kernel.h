@@ -41,7 +41,8 @@ struct Collector;
 
 class Kernel final : public c10::OperatorKernel {
  public:
-  Kernel(const ops::Op&, const c10::OperatorHandle&, Role);
+  // dtype_of_out: a factory whose out= form takes the dtype from out.
+  Kernel(const ops::Op&, const c10::OperatorHandle&, Role, bool dtype_of_out = false);
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) { run(*stack); }
   // Takes the arguments off the stack and leaves the results.
   void run(torch::jit::Stack&);
@@ -53,6 +54,7 @@ class Kernel final : public c10::OperatorKernel {
 
   const ops::Op& op_;
   const Role role_;
+  const bool dtype_of_out_;
   const uint64_t id_;
   std::string name_;
   std::vector<ArgSpec> specs_;

@@ -37,6 +37,8 @@ bool same_arguments(const FunctionSchema& functional, const FunctionSchema& othe
   return true;
 }
 
+bool has_argument(const FunctionSchema& s, const std::string& name) { return s.argumentIndexWithName(name).has_value(); }
+
 bool writes(const FunctionSchema& s) {
   for (const auto& a : s.arguments())
     if (a.alias_info() && a.alias_info()->isWrite()) return true;
@@ -66,19 +68,19 @@ class Registrar {
       for (const auto& h : it->second)
         if (writes(h.schema()) && same_arguments(schema, h.schema(), false)) put(op, h, Role::inplace);
     for (const auto& h : overloads_[base])
-      if (writes(h.schema()) && same_arguments(schema, h.schema(), true)) put(op, h, Role::out);
+      if (writes(h.schema()) && same_arguments(schema, h.schema(), true)) put(op, h, Role::out, has_argument(schema, "dtype") && !has_argument(h.schema(), "dtype"));
   }
 
   std::map<std::string, std::vector<std::string>> registered;  // op -> overloads
 
  private:
-  void put(const ops::Op& op, const c10::OperatorHandle& handle, Role role) {
+  void put(const ops::Op& op, const c10::OperatorHandle& handle, Role role, bool dtype_of_out = false) {
     if (is_composite(handle)) return;  // decomposes by itself; a kernel would cut it off from autograd
     if (handle.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) return;  // aten/ has its own (copy_, set_, ...)
     const auto& n = handle.operator_name();
     const std::string name = n.name + (n.overload_name.empty() ? "" : "." + n.overload_name);
     if (!seen_.insert(name).second) return;
-    library_.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(op, handle, role)));
+    library_.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(op, handle, role, dtype_of_out)));
     registered[op.name].push_back(name.substr(6));
   }
 

@@ -91,7 +91,6 @@ const Type& Value::type() const {
 }
 
 Builder::Builder() {
-  types_.reserve(64);
   text_.reserve(1 << 12);
 }
 

@@ -2,6 +2,7 @@
 // shape and dtype. One method an operation, StableHLO's names; the methods of section "torch's rules" add broadcasting
 // and casts as PyTorch defines them.
 #pragma once
+#include <deque>
 #include <functional>
 #include <initializer_list>
 #include <string>
@@ -218,7 +219,7 @@ class Builder {
   Value init_of(Reduce, Dtype);
   void expect(bool ok, const std::string& what) const;
 
-  std::vector<Type> types_;  // by value id
+  std::deque<Type> types_;  // by value id; a deque, because lowerings hold references to dims while they add values
   std::vector<std::string> names_;
   std::vector<int> args_;
   std::vector<std::pair<size_t, size_t>> aliases_;
