@@ -119,11 +119,11 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
 }
 
 // A clone of a whole storage shares its buffer: values are immutable, the copy happens when one of the two is written.
-at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> format) {
+at::Tensor clone_of(const at::Tensor& self, std::optional<at::MemoryFormat> format) {
   return guarded([&]() -> at::Tensor {
     const Cell& cell = cell_of(self);
     const auto wanted = format.value_or(at::MemoryFormat::Preserve);
-    if (self.is_conj() || self.is_neg()) return clone(plain(self), wanted);
+    if (self.is_conj() || self.is_neg()) return clone_of(plain(self), wanted);
     const bool keeps_order = wanted == at::MemoryFormat::Preserve || wanted == at::MemoryFormat::Contiguous;
     if (keeps_order && shows_all(self, cell)) return share(cell.buffer, cell, self.sizes(), cell.device);
     at::Tensor fresh = at::empty_like(self, self.options(), wanted);
@@ -146,7 +146,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", TORCH_FN(copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
-  m.impl("clone", TORCH_FN(clone));
+  m.impl("clone", TORCH_FN(clone_of));
   m.impl("equal", TORCH_FN(equal));
 }
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
