@@ -6,7 +6,8 @@
 namespace {
 
 // In fp16 a sigmoid rounds to 0 or 1, whose logarithm is infinite: PyTorch refuses this loss on every accelerator.
-at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, int64_t) {
+at::Tensor refuse_binary_cross_entropy(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
+                                       int64_t) {
   const torchport::Error error(torchport::Code::bad_value, "binary_cross_entropy",
                                "must not run under autocast: binary_cross_entropy and BCELoss are unsafe to autocast",
                                "binary_cross_entropy_with_logits or BCEWithLogitsLoss, without the sigmoid before it");

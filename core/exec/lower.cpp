@@ -119,14 +119,14 @@ class Lowering final : public ops::Launch {
   void open_numbers() { numbers_ = b_.argument({Dtype::i32, {kWordsMark}}); }
   std::string close(const Values& results) {
     std::string text = b_.finish(results);
-    const std::string mark = std::to_string(kWordsMark);
+    const std::string mark = "<" + std::to_string(kWordsMark) + "xi32>";  // as a type: the number itself may be a constant
     if (out_.words == 0) {  // nothing uses it: drop the argument
       const size_t at = text.find(mark);
-      const size_t begin = text.rfind('%', at), end = text.find("xi32>", at) + 5;
+      const size_t begin = text.rfind('%', at), end = at + mark.size();
       const size_t from = text.compare(begin - 2, 2, ", ") == 0 ? begin - 2 : begin;
       return text.erase(from, end - from);
     }
-    const std::string words = std::to_string(out_.words);
+    const std::string words = "<" + std::to_string(out_.words) + "xi32>";
     for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + words.size())) text.replace(at, mark.size(), words);
     return text;
   }

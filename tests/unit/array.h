@@ -63,7 +63,8 @@ inline double decode_small(uint16_t bits, Dtype d) {
   const int bias = (1 << (f.exponent - 1)) - 1;
   if (e == top && f.infinities) return m ? NAN : sign * INFINITY;
   if (e == top && m == (1 << f.mantissa) - 1) return NAN;
-  return e == 0 ? sign * std::ldexp(m, 1 - bias - f.mantissa) : sign * std::ldexp(m + (1 << f.mantissa), e - bias - f.mantissa);
+  return e == 0 ? sign * std::ldexp(m, 1 - bias - f.mantissa)
+                : sign * std::ldexp(m + (1 << f.mantissa), e - bias - f.mantissa);
 }
 
 template <class T, class V>
@@ -89,7 +90,8 @@ void encode(std::vector<uint8_t>& bytes, Dtype d, V v) {
     case Dtype::f64: return put<double>(bytes, v);
     case Dtype::c64: return put<float>(bytes, v), put<float>(bytes, 0);
     case Dtype::c128: return put<double>(bytes, v), put<double>(bytes, 0);
-    case Dtype::f16: case Dtype::bf16: return put<uint16_t>(bytes, encode_small(static_cast<double>(v), d));
+    case Dtype::f16:
+    case Dtype::bf16: return put<uint16_t>(bytes, encode_small(static_cast<double>(v), d));
     default: return put<uint8_t>(bytes, encode_small(static_cast<double>(v), d));
   }
 }
@@ -101,7 +103,8 @@ T take(const uint8_t* at) {
 }
 inline std::complex<double> decode(Dtype d, const uint8_t* at) {
   switch (d) {
-    case Dtype::b1: case Dtype::u8: return *at;
+    case Dtype::b1:
+    case Dtype::u8: return *at;
     case Dtype::u16: return take<uint16_t>(at);
     case Dtype::u32: return take<uint32_t>(at);
     case Dtype::u64: return static_cast<double>(take<uint64_t>(at));
@@ -113,7 +116,8 @@ inline std::complex<double> decode(Dtype d, const uint8_t* at) {
     case Dtype::f64: return take<double>(at);
     case Dtype::c64: return take<std::complex<float>>(at);
     case Dtype::c128: return take<std::complex<double>>(at);
-    case Dtype::f16: case Dtype::bf16: return decode_small(take<uint16_t>(at), d);
+    case Dtype::f16:
+    case Dtype::bf16: return decode_small(take<uint16_t>(at), d);
     default: return decode_small(*at, d);
   }
 }
@@ -161,7 +165,8 @@ inline exec::Runtime& runtime() {
   return opened;
 }
 inline pjrt::BufferPtr send(const Array& a, int device = 0) {
-  return runtime().client().to_device(a.bytes.data(), a.type.dtype, a.type.dims.data(), a.type.dims.size(), runtime().device(device));
+  return runtime().client().to_device(a.bytes.data(), a.type.dtype, a.type.dims.data(), a.type.dims.size(),
+                                      runtime().device(device));
 }
 inline Array fetch(const pjrt::BufferPtr& buffer, const Type& type) {
   Array a{type, std::vector<uint8_t>(static_cast<size_t>(type.numel()) * size_of(type.dtype))};

@@ -59,11 +59,16 @@ class Draw {
     Strided v = whole(base);
     for (int64_t steps = pick(0, 5); steps > 0; --steps) {
       const int64_t kind = pick(0, 5);
-      if (kind == 0 && v.strides == contiguous_strides(v.sizes)) reshape(v);
-      else if (kind == 1) diagonal(v);
-      else if (kind == 2) unfold(v);
-      else if (kind == 3 && !v.sizes.empty()) slice(v, static_cast<size_t>(pick(0, static_cast<int64_t>(v.sizes.size()) - 1)));
-      else rearrange(v);
+      if (kind == 0 && v.strides == contiguous_strides(v.sizes))
+        reshape(v);
+      else if (kind == 1)
+        diagonal(v);
+      else if (kind == 2)
+        unfold(v);
+      else if (kind == 3 && !v.sizes.empty())
+        slice(v, static_cast<size_t>(pick(0, static_cast<int64_t>(v.sizes.size()) - 1)));
+      else
+        rearrange(v);
     }
     return v;
   }
@@ -73,7 +78,8 @@ class Draw {
     v.offset = chance(50) ? 0 : pick(0, n - 1);
     int64_t room = n - 1 - v.offset;
     for (int64_t rank = pick(0, 4); rank > 0; --rank) {
-      const int64_t stride = pick(0, 7), size = stride == 0 ? pick(1, 3) : pick(1, std::min<int64_t>(5, room / stride + 1));
+      const int64_t stride = pick(0, 7),
+                    size = stride == 0 ? pick(1, 3) : pick(1, std::min<int64_t>(5, room / stride + 1));
       room -= stride * (size - 1);
       v.sizes.push_back(size), v.strides.push_back(stride);
     }

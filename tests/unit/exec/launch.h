@@ -58,13 +58,20 @@ class Launch {
   graph::View whole(int i) { return view(g.inputs[i], test::Draw::whole(g.inputs[i].dims), g.inputs[i].dtype); }
 
   Ref value(int input) { return value(input, whole(input)); }
-  Ref value(int input, graph::View v) { return add({.kind = graph::Value::Kind::input, .index = input, .view = std::move(v)}); }
-  Ref view_of(Ref base, graph::View v) { return add({.kind = graph::Value::Kind::view_of_value, .index = base.id, .view = std::move(v)}); }
+  Ref value(int input, graph::View v) {
+    return add({.kind = graph::Value::Kind::input, .index = input, .view = std::move(v)});
+  }
+  Ref view_of(Ref base, graph::View v) {
+    return add({.kind = graph::Value::Kind::view_of_value, .index = base.id, .view = std::move(v)});
+  }
   Ref number(RuntimeNumber n, Dtype d, bool wrapped = false) {
     numbers.push_back(n);
     graph::View v;
     v.dtype = d;
-    return add({.kind = graph::Value::Kind::host_number, .index = static_cast<int>(numbers.size()) - 1, .wrapped = wrapped, .view = v});
+    return add({.kind = graph::Value::Kind::host_number,
+                .index = static_cast<int>(numbers.size()) - 1,
+                .wrapped = wrapped,
+                .view = v});
   }
   int node(const std::string& name, const std::vector<std::pair<std::string, Attr>>& args) {
     graph::Schema schema{name, {}};
@@ -74,14 +81,20 @@ class Launch {
     g.nodes.push_back(std::move(n));
     return static_cast<int>(g.nodes.size()) - 1;
   }
-  Ref output(int node, int which = 0) { return add({.kind = graph::Value::Kind::result, .index = node, .output = which}); }
-  Ref call(const std::string& name, const std::vector<std::pair<std::string, Attr>>& args) { return output(node(name, args)); }
+  Ref output(int node, int which = 0) {
+    return add({.kind = graph::Value::Kind::result, .index = node, .output = which});
+  }
+  Ref call(const std::string& name, const std::vector<std::pair<std::string, Attr>>& args) {
+    return output(node(name, args));
+  }
   void result(Ref r) { g.results.push_back(r.id); }
   void write(Ref v, int input, graph::View view) { g.writes.push_back({v.id, input, std::move(view)}); }
   void write(Ref v, int input) { write(v, input, whole(input)); }
 
   std::vector<Type> infer(int node) const { return exec::infer(g, g.nodes[node], settings); }
-  std::shared_ptr<const Program> compile(const std::string& name = "test") { return runtime().compile(g, settings, name); }
+  std::shared_ptr<const Program> compile(const std::string& name = "test") {
+    return runtime().compile(g, settings, name);
+  }
   Ran run(bool donate = false, int device = 0, uint64_t offset = 0) { return run(*compile(), donate, device, offset); }
   Ran run(const Program& program, bool donate = false, int device = 0, uint64_t offset = 0, uint64_t seed = 1) {
     Ran ran;
@@ -97,7 +110,8 @@ class Launch {
     size_t at = 0;
     for (size_t i = 0; i < program.plan.results.size(); ++i)
       if (program.plan.defined[i]) ran.results.push_back(fetch(out[at++], program.plan.results[i]));
-    for (size_t i = 0; i < program.plan.written.size(); ++i) ran.written.emplace(program.plan.written[i], fetch(out[at++], program.plan.written_types[i]));
+    for (size_t i = 0; i < program.plan.written.size(); ++i)
+      ran.written.emplace(program.plan.written[i], fetch(out[at++], program.plan.written_types[i]));
     if (!program.plan.checks.empty()) ran.check = test::words<int32_t>(fetch(out[at++], {Dtype::i32, {}}))[0];
     EXPECT_EQ(at, out.size());
     for (size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i]->bytes(), program.output_bytes()[i]);

@@ -126,7 +126,8 @@ TEST(Runtime, ARefusedProgramNamesTheOp) {
 }
 
 TEST(Runtime, DumpKeepsTheText) {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("torchport-unit-" + std::to_string(::getpid()));
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("torchport-unit-" + std::to_string(::getpid()));
   ::setenv("TORCHPORT_DUMP", folder.c_str(), 1);
   tiny();
   ::unsetenv("TORCHPORT_DUMP");
@@ -151,9 +152,7 @@ TEST(Runtime, AForkedChildIsToldSo) {
     int told = 1;
     try {
       Runtime::get();
-    } catch (const Error& e) {
-      told = e.code == Code::forked && Runtime::in_bad_fork() ? 0 : 2;
-    }
+    } catch (const Error& e) { told = e.code == Code::forked && Runtime::in_bad_fork() ? 0 : 2; }
     ::_exit(told);
   }
   int status = 0;

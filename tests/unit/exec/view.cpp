@@ -12,7 +12,8 @@ using test::positions;
 Array read_on_host(const Array& base, const Strided& v, Dtype d) {
   Array out{{d, v.sizes}, {}};
   const size_t width = size_of(d);
-  for (int64_t p : positions(v)) out.bytes.insert(out.bytes.end(), base.bytes.begin() + p * width, base.bytes.begin() + (p + 1) * width);
+  for (int64_t p : positions(v))
+    out.bytes.insert(out.bytes.end(), base.bytes.begin() + p * width, base.bytes.begin() + (p + 1) * width);
   return out;
 }
 Array write_on_host(Array base, const Strided& v, const Array& value) {
@@ -28,13 +29,17 @@ Array random_array(Draw& draw, Dtype d, const Dims& dims) {
   return array(d, dims, v);
 }
 std::string describe(const Array& base, const Strided& v, Dtype d) {
-  return text(base.type) + " as " + std::string(name(d)) + " sizes " + text(v.sizes) + " strides " + text(v.strides) + " offset " + std::to_string(v.offset);
+  return text(base.type) + " as " + std::string(name(d)) + " sizes " + text(v.sizes) + " strides " + text(v.strides) +
+         " offset " + std::to_string(v.offset);
 }
 // A view of bytes as another type counts in that type's elements.
 int64_t elements(const Array& a, Dtype d) { return static_cast<int64_t>(a.bytes.size() / size_of(d)); }
-Strided draw_view(Draw& draw, const Array& base, Dtype d) { return base.type.dtype == d ? draw.any(base.type.dims) : draw.any({elements(base, d)}); }
+Strided draw_view(Draw& draw, const Array& base, Dtype d) {
+  return base.type.dtype == d ? draw.any(base.type.dims) : draw.any({elements(base, d)});
+}
 
-void read_many(unsigned seed, bool at_runtime, int programs, const std::function<std::pair<Dtype, Dtype>(Draw&)>& types) {
+void read_many(unsigned seed, bool at_runtime, int programs,
+               const std::function<std::pair<Dtype, Dtype>(Draw&)>& types) {
   Draw draw(seed);
   for (int program = 0; program < programs && !::testing::Test::HasFailure(); ++program) {
     Launch l;
@@ -63,7 +68,8 @@ bool writes_twice(const Strided& v) {
   return std::adjacent_find(p.begin(), p.end()) != p.end();
 }
 
-void write_many(unsigned seed, bool at_runtime, int programs, const std::function<std::pair<Dtype, Dtype>(Draw&)>& types) {
+void write_many(unsigned seed, bool at_runtime, int programs,
+                const std::function<std::pair<Dtype, Dtype>(Draw&)>& types) {
   Draw draw(seed);
   for (int program = 0; program < programs && !::testing::Test::HasFailure(); ++program) {
     Launch l;
@@ -119,7 +125,8 @@ TEST(ReadView, OneProgramServesEveryStart) {
   EXPECT_EQ(program->plan.words, 2);
   for (int64_t k = 0; k < 5; ++k) {
     l.numbers[0].i = 4 * k;
-    EXPECT_EQ(values(l.run(*program).results[0]), (std::vector<double>{4.0 * k, 4.0 * k + 1, 4.0 * k + 2, 4.0 * k + 3}));
+    EXPECT_EQ(values(l.run(*program).results[0]),
+              (std::vector<double>{4.0 * k, 4.0 * k + 1, 4.0 * k + 2, 4.0 * k + 3}));
   }
 }
 
@@ -167,7 +174,8 @@ TEST(WriteView, IntoStorageThatNobodyWrote) {
 
 TEST(WriteView, TailThatFillsNoElementStays) {
   Launch l;
-  const int target = l.input(array(Dtype::u8, {6}, {1, 2, 3, 4, 5, 6})), source = l.input(array<int64_t>(Dtype::i32, {1}, {0x04030201}));
+  const int target = l.input(array(Dtype::u8, {6}, {1, 2, 3, 4, 5, 6})),
+            source = l.input(array<int64_t>(Dtype::i32, {1}, {0x04030201}));
   l.write(l.value(source), target, l.view(l.g.inputs[target], {{1}, {1}, 0}, Dtype::i32));
   EXPECT_EQ(values(l.run().written.at(target)), (std::vector<double>{1, 2, 3, 4, 5, 6}));
 }

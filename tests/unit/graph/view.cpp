@@ -24,7 +24,8 @@ ViewPlan plan(const Dims& base, const Strided& v, int64_t flat = -1) {
 }
 
 std::string describe(const Dims& base, const Strided& v) {
-  return "base " + text(base) + " sizes " + text(v.sizes) + " strides " + text(v.strides) + " offset " + std::to_string(v.offset);
+  return "base " + text(base) + " sizes " + text(v.sizes) + " strides " + text(v.strides) + " offset " +
+         std::to_string(v.offset);
 }
 
 // Flat positions that a reader who knows only the plan and the view's sizes would fetch.
@@ -48,9 +49,7 @@ void expect_sound(const ViewPlan& p, int64_t n, const Strided& v) {
     EXPECT_GE(a.step, 1);
     EXPECT_GE(p.starts[i], 0);
     EXPECT_LE(p.starts[i] + (a.size - 1) * a.step + 1, a.extent);
-    if (!p.has_start(i)) {
-      EXPECT_EQ(p.starts[i], 0);
-    }
+    if (!p.has_start(i)) { EXPECT_EQ(p.starts[i], 0); }
     if (a.dim < 0) {
       EXPECT_EQ(a.size, 1);
     } else {
@@ -59,7 +58,8 @@ void expect_sound(const ViewPlan& p, int64_t n, const Strided& v) {
     }
   }
   EXPECT_EQ(product, n);
-  for (int i = 0; i < static_cast<int>(v.sizes.size()); ++i) EXPECT_EQ(shown.count(i), v.sizes[i] != 1 && v.strides[i] != 0) << i;
+  for (int i = 0; i < static_cast<int>(v.sizes.size()); ++i)
+    EXPECT_EQ(shown.count(i), v.sizes[i] != 1 && v.strides[i] != 0) << i;
 }
 
 // One memory position seen twice along dimensions that move.
@@ -122,17 +122,17 @@ TEST(View, SelectTakesOneStart) {
 }
 
 TEST(View, ClassesOfKnownViews) {
-  EXPECT_EQ(plan({4, 6}, {{6, 4}, {1, 6}}).cls, ViewClass::box);            // x.t()
-  EXPECT_EQ(plan({4, 6}, {{4, 2}, {6, 3}, 1}).cls, ViewClass::box);         // x[:, 1::3]
-  EXPECT_EQ(plan({5, 7}, {{3, 2}, {14, 3}, 2}).cls, ViewClass::box);        // x[::2, 2:6:3]: no divisors
-  EXPECT_EQ(plan({3}, {{2, 3}, {0, 1}}).cls, ViewClass::box);               // x.expand(2, 3)
-  EXPECT_EQ(plan({1}, {{4}, {0}}).cls, ViewClass::box);                     // one element, four times
-  EXPECT_EQ(plan({24}, {{2, 3}, {12, 1}, 4}).cls, ViewClass::box);          // x.view(2, 12)[:, 4:7]
-  EXPECT_EQ(plan({4, 4}, {{4}, {5}}).cls, ViewClass::gather);               // x.diagonal()
-  EXPECT_EQ(plan({6}, {{4, 3}, {1, 1}}).cls, ViewClass::gather);            // x.unfold(0, 3, 1): overlaps
-  EXPECT_EQ(plan({8}, {{3, 4}, {2, 1}}).cls, ViewClass::gather);            // overlaps
-  EXPECT_EQ(plan({4, 6}, {{2, 4}, {6, 1}, 4}).cls, ViewClass::gather);      // runs over the end of a row
-  EXPECT_EQ(plan({4, 6}, {{2, 4}, {6, 1}, 2}).cls, ViewClass::box);         // does not
+  EXPECT_EQ(plan({4, 6}, {{6, 4}, {1, 6}}).cls, ViewClass::box);        // x.t()
+  EXPECT_EQ(plan({4, 6}, {{4, 2}, {6, 3}, 1}).cls, ViewClass::box);     // x[:, 1::3]
+  EXPECT_EQ(plan({5, 7}, {{3, 2}, {14, 3}, 2}).cls, ViewClass::box);    // x[::2, 2:6:3]: no divisors
+  EXPECT_EQ(plan({3}, {{2, 3}, {0, 1}}).cls, ViewClass::box);           // x.expand(2, 3)
+  EXPECT_EQ(plan({1}, {{4}, {0}}).cls, ViewClass::box);                 // one element, four times
+  EXPECT_EQ(plan({24}, {{2, 3}, {12, 1}, 4}).cls, ViewClass::box);      // x.view(2, 12)[:, 4:7]
+  EXPECT_EQ(plan({4, 4}, {{4}, {5}}).cls, ViewClass::gather);           // x.diagonal()
+  EXPECT_EQ(plan({6}, {{4, 3}, {1, 1}}).cls, ViewClass::gather);        // x.unfold(0, 3, 1): overlaps
+  EXPECT_EQ(plan({8}, {{3, 4}, {2, 1}}).cls, ViewClass::gather);        // overlaps
+  EXPECT_EQ(plan({4, 6}, {{2, 4}, {6, 1}, 4}).cls, ViewClass::gather);  // runs over the end of a row
+  EXPECT_EQ(plan({4, 6}, {{2, 4}, {6, 1}, 2}).cls, ViewClass::box);     // does not
 }
 
 TEST(View, LastElementsAreReached) {
@@ -194,8 +194,10 @@ TEST(View, AxesDependOnTheClassAndTheGeometryAlone) {
       const ViewPlan p = plan(base, v);
       if (p.cls != ViewClass::box) continue;
       SCOPED_TRACE(describe(base, v));
-      if (first) ++several, expect_same_axes(p, *first);
-      else first = p;
+      if (first)
+        ++several, expect_same_axes(p, *first);
+      else
+        first = p;
     }
   }
   EXPECT_GT(several, 3000);

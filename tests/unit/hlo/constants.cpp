@@ -12,7 +12,8 @@ bool has_infinity(Dtype d) { return is_float(d) && d != Dtype::f8e4m3fn; }
 TEST(Constants, OfEveryType) {
   Program p;
   Values v;
-  for (Dtype d : test::all_dtypes()) v.push_back(p.b.constant(1, d, {2, 3})), v.push_back(p.b.zeros({d, {}})), v.push_back(p.b.zeros({d, {0, 2}}));
+  for (Dtype d : test::all_dtypes())
+    v.push_back(p.b.constant(1, d, {2, 3})), v.push_back(p.b.zeros({d, {}})), v.push_back(p.b.zeros({d, {0, 2}}));
   const std::vector<Array> got = p.run(v);
   for (size_t i = 0; i < got.size(); i += 3) {
     SCOPED_TRACE(name(got[i].type.dtype));
@@ -26,7 +27,8 @@ TEST(Constants, ExtremesOfIntegers) {
   Program p;
   const Values v{p.b.lowest(Dtype::i64), p.b.highest(Dtype::i64), p.b.highest(Dtype::u64), p.b.lowest(Dtype::u64)};
   Values small;
-  for (Dtype d : {Dtype::i8, Dtype::i16, Dtype::i32, Dtype::u8, Dtype::u16, Dtype::u32, Dtype::b1}) small.push_back(p.b.lowest(d)), small.push_back(p.b.highest(d));
+  for (Dtype d : {Dtype::i8, Dtype::i16, Dtype::i32, Dtype::u8, Dtype::u16, Dtype::u32, Dtype::b1})
+    small.push_back(p.b.lowest(d)), small.push_back(p.b.highest(d));
   Values all = v;
   all.insert(all.end(), small.begin(), small.end());
   const std::vector<Array> got = p.run(all);
@@ -41,9 +43,10 @@ TEST(Constants, ExtremesOfIntegers) {
 // A number that does not fit wraps, as a cast of it would.
 TEST(Constants, IntegersWrap) {
   Program p;
-  const std::vector<Array> got = p.run(
-      {p.b.constant_int(-1, Dtype::u8), p.b.constant(-2, Dtype::u16), p.b.constant_int(300, Dtype::i8), p.b.constant_int(-1, Dtype::u64),
-       p.b.constants(std::vector<int64_t>{-1, 256, 257}, Dtype::u8), p.b.constant_int(int64_t{1} << 53, Dtype::i64), p.b.constant_int(-7, Dtype::b1)});
+  const std::vector<Array> got =
+      p.run({p.b.constant_int(-1, Dtype::u8), p.b.constant(-2, Dtype::u16), p.b.constant_int(300, Dtype::i8),
+             p.b.constant_int(-1, Dtype::u64), p.b.constants(std::vector<int64_t>{-1, 256, 257}, Dtype::u8),
+             p.b.constant_int(int64_t{1} << 53, Dtype::i64), p.b.constant_int(-7, Dtype::b1)});
   EXPECT_VALUES(got[0], {255});
   EXPECT_VALUES(got[1], {65534});
   EXPECT_VALUES(got[2], {44});
@@ -73,8 +76,9 @@ TEST(Constants, FloatsKeepEveryBit) {
   Program p;
   const double tiny = 4.9406564584124654e-324, third = 1.0 / 3;
   const std::vector<Array> got =
-      p.run({p.b.constant(third, Dtype::f64), p.b.constant(third, Dtype::f32), p.b.constant(tiny, Dtype::f64), p.b.constant(-0.0, Dtype::f32),
-             p.b.constant(1e39, Dtype::f32), p.b.constant(-70000, Dtype::f16), p.b.constants(std::vector<double>{0.5, -kInf, third}, Dtype::f64)});
+      p.run({p.b.constant(third, Dtype::f64), p.b.constant(third, Dtype::f32), p.b.constant(tiny, Dtype::f64),
+             p.b.constant(-0.0, Dtype::f32), p.b.constant(1e39, Dtype::f32), p.b.constant(-70000, Dtype::f16),
+             p.b.constants(std::vector<double>{0.5, -kInf, third}, Dtype::f64)});
   EXPECT_EQ(values(got[0])[0], third);
   EXPECT_EQ(values(got[1])[0], static_cast<float>(third));
   EXPECT_EQ(values(got[2])[0], tiny);
@@ -86,7 +90,8 @@ TEST(Constants, FloatsKeepEveryBit) {
 
 TEST(Constants, ComplexNumbers) {
   Program p;
-  const std::vector<Array> got = p.run({p.b.constant_complex(1.5, -2, Dtype::c64, {2}), p.b.constant(3, Dtype::c128), p.b.constant_complex(kInf, -kInf, Dtype::c128)});
+  const std::vector<Array> got = p.run({p.b.constant_complex(1.5, -2, Dtype::c64, {2}), p.b.constant(3, Dtype::c128),
+                                        p.b.constant_complex(kInf, -kInf, Dtype::c128)});
   EXPECT_EQ(test::complex_values(got[0]), (std::vector<std::complex<double>>{{1.5, -2}, {1.5, -2}}));
   EXPECT_EQ(test::complex_values(got[1]), (std::vector<std::complex<double>>{{3, 0}}));
   EXPECT_EQ(test::complex_values(got[2])[0], (std::complex<double>{kInf, -kInf}));
@@ -94,7 +99,8 @@ TEST(Constants, ComplexNumbers) {
 
 TEST(Constants, Iota) {
   Program p;
-  const std::vector<Array> got = p.run({p.b.iota({Dtype::i32, {2, 3}}, 1), p.b.iota({Dtype::bf16, {2, 3}}, 0), p.b.iota({Dtype::b1, {3}}, 0), p.b.iota({Dtype::c64, {2}}, 0)});
+  const std::vector<Array> got = p.run({p.b.iota({Dtype::i32, {2, 3}}, 1), p.b.iota({Dtype::bf16, {2, 3}}, 0),
+                                        p.b.iota({Dtype::b1, {3}}, 0), p.b.iota({Dtype::c64, {2}}, 0)});
   EXPECT_VALUES(got[0], {0, 1, 2, 0, 1, 2});
   EXPECT_VALUES(got[1], {0, 0, 0, 1, 1, 1});
   EXPECT_VALUES(got[2], {0, 1, 1});
@@ -112,7 +118,8 @@ TEST(Cast, EveryTypeToEveryType) {
   const std::vector<Array> got = p.run(v);
   for (size_t i = 0; i < got.size(); ++i) {
     EXPECT_EQ(got[i].type.dtype, pairs[i].second);
-    EXPECT_VALUES(got[i], {0, 1, is_bool(pairs[i].first) || is_bool(pairs[i].second) ? 1.0 : 2.0}) << name(pairs[i].first) << " to " << name(pairs[i].second);
+    EXPECT_VALUES(got[i], {0, 1, is_bool(pairs[i].first) || is_bool(pairs[i].second) ? 1.0 : 2.0})
+        << name(pairs[i].first) << " to " << name(pairs[i].second);
   }
 }
 
@@ -125,8 +132,10 @@ TEST(Cast, FollowsTorch) {
     for (float x : {1.5f, 7.0f, 0.0f, 2.0f}) test::put<float>(a.bytes, x);
     return a;
   }());
-  const std::vector<Array> got = p.run({p.b.cast(f, Dtype::i64), p.b.cast(f, Dtype::i8), p.b.cast(f, Dtype::u8), p.b.cast(f, Dtype::b1), p.b.cast(i, Dtype::u8),
-                                        p.b.cast(i, Dtype::i32), p.b.cast(c, Dtype::f32), p.b.cast(c, Dtype::b1), p.b.cast(c, Dtype::i32), p.b.cast(f, Dtype::u32)});
+  const std::vector<Array> got =
+      p.run({p.b.cast(f, Dtype::i64), p.b.cast(f, Dtype::i8), p.b.cast(f, Dtype::u8), p.b.cast(f, Dtype::b1),
+             p.b.cast(i, Dtype::u8), p.b.cast(i, Dtype::i32), p.b.cast(c, Dtype::f32), p.b.cast(c, Dtype::b1),
+             p.b.cast(c, Dtype::i32), p.b.cast(f, Dtype::u32)});
   EXPECT_VALUES(got[0], {-1, 1, 300, -129, 0, 0});
   EXPECT_VALUES(got[1], {-1, 1, 44, 127, 0, 0});
   EXPECT_VALUES(got[2], {255, 1, 44, 127, 0, 0});

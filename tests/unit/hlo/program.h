@@ -47,7 +47,7 @@ class Program {
   std::vector<Array> inputs_;
 };
 
-#define EXPECT_VALUES(array, ...) EXPECT_EQ(::torchport::test::values(array), (std::vector<double>__VA_ARGS__))
+#define EXPECT_VALUES(array, ...) EXPECT_EQ(::torchport::test::values(array), (std::vector<double> __VA_ARGS__))
 inline void expect_near(const Array& a, const std::vector<double>& want, double tolerance = 1e-5) {
   const std::vector<double> got = values(a);
   ASSERT_EQ(got.size(), want.size());

@@ -52,7 +52,9 @@ OP("unit_probe") {
   return x;
 }
 OP("unit_number") { return a.number("value", a.tensor("self").dtype()); }
-OP("unit_calls") { return call1(b, a, "add.Tensor", {{"self", a.tensor("self")}, {"other", a.tensor("self")}, {"alpha", integer(3)}}); }
+OP("unit_calls") {
+  return call1(b, a, "add.Tensor", {{"self", a.tensor("self")}, {"other", a.tensor("self")}, {"alpha", integer(3)}});
+}
 
 namespace {
 
@@ -67,24 +69,42 @@ using test::error_of;
 using test::values;
 
 Attr python(RuntimeNumber n) { return Number{n.kind, n.i, {n.re, n.im}, -1}; }
-const RuntimeNumber kNumbers[] = {{Number::Kind::boolean, 1}, {Number::Kind::integer, 1}, {Number::Kind::real, 0, 1.0}, {Number::Kind::complex, 0, 0, 1.0}};
+const RuntimeNumber kNumbers[] = {{Number::Kind::boolean, 1},
+                                  {Number::Kind::integer, 1},
+                                  {Number::Kind::real, 0, 1.0},
+                                  {Number::Kind::complex, 0, 0, 1.0}};
 
-const Dtype kTypes[] = {Dtype::b1, Dtype::u8, Dtype::i16, Dtype::i64, Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::f64, Dtype::c64, Dtype::c128};
-// torch.result_type of a tensor (row) with a 0-d tensor of each type; half with complex gives complex32 there, which no platform has.
+const Dtype kTypes[] = {Dtype::b1,   Dtype::u8,  Dtype::i16, Dtype::i64, Dtype::f16,
+                        Dtype::bf16, Dtype::f32, Dtype::f64, Dtype::c64, Dtype::c128};
+// torch.result_type of a tensor (row) with a 0-d tensor of each type; half with complex gives complex32 there, which no
+// platform has.
 const char* const kWithZeroDim[][10] = {
-    {"bool", "u8", "i16", "i64", "f16", "bf16", "f32", "f64", "c64", "c128"}, {"u8", "u8", "u8", "u8", "f16", "bf16", "f32", "f64", "c64", "c128"},
-    {"i16", "i16", "i16", "i16", "f16", "bf16", "f32", "f64", "c64", "c128"}, {"i64", "i64", "i64", "i64", "f16", "bf16", "f32", "f64", "c64", "c128"},
-    {"f16", "f16", "f16", "f16", "f16", "f16", "f16", "f16", "c64", "c64"},   {"bf16", "bf16", "bf16", "bf16", "bf16", "bf16", "bf16", "bf16", "c64", "c64"},
-    {"f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32", "c64", "c64"},   {"f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64", "c128", "c128"},
-    {"c64", "c64", "c64", "c64", "c64", "c64", "c64", "c64", "c64", "c64"},   {"c128", "c128", "c128", "c128", "c128", "c128", "c128", "c128", "c128", "c128"},
+    {"bool", "u8", "i16", "i64", "f16", "bf16", "f32", "f64", "c64", "c128"},
+    {"u8", "u8", "u8", "u8", "f16", "bf16", "f32", "f64", "c64", "c128"},
+    {"i16", "i16", "i16", "i16", "f16", "bf16", "f32", "f64", "c64", "c128"},
+    {"i64", "i64", "i64", "i64", "f16", "bf16", "f32", "f64", "c64", "c128"},
+    {"f16", "f16", "f16", "f16", "f16", "f16", "f16", "f16", "c64", "c64"},
+    {"bf16", "bf16", "bf16", "bf16", "bf16", "bf16", "bf16", "bf16", "c64", "c64"},
+    {"f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32", "c64", "c64"},
+    {"f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64", "c128", "c128"},
+    {"c64", "c64", "c64", "c64", "c64", "c64", "c64", "c64", "c64", "c64"},
+    {"c128", "c128", "c128", "c128", "c128", "c128", "c128", "c128", "c128", "c128"},
 };
 // ... with True, 1, 1.0 and 1j, when the default type is float32 and float64; the tensor's rank does not matter.
-const char* const kWithNumber[][4] = {{"bool", "i64", "f32", "c64"}, {"u8", "u8", "f32", "c64"},    {"i16", "i16", "f32", "c64"}, {"i64", "i64", "f32", "c64"}, {"f16", "f16", "f16", "c64"},
-                                      {"bf16", "bf16", "bf16", "c64"}, {"f32", "f32", "f32", "c64"}, {"f64", "f64", "f64", "c128"}, {"c64", "c64", "c64", "c64"}, {"c128", "c128", "c128", "c128"}};
-const char* const kWithNumber64[][4] = {{"bool", "i64", "f64", "c128"}, {"u8", "u8", "f64", "c128"},   {"i16", "i16", "f64", "c128"}, {"i64", "i64", "f64", "c128"}, {"f16", "f16", "f16", "c64"},
-                                        {"bf16", "bf16", "bf16", "c64"}, {"f32", "f32", "f32", "c64"}, {"f64", "f64", "f64", "c128"},  {"c64", "c64", "c64", "c64"},   {"c128", "c128", "c128", "c128"}};
+const char* const kWithNumber[][4] = {{"bool", "i64", "f32", "c64"}, {"u8", "u8", "f32", "c64"},
+                                      {"i16", "i16", "f32", "c64"},  {"i64", "i64", "f32", "c64"},
+                                      {"f16", "f16", "f16", "c64"},  {"bf16", "bf16", "bf16", "c64"},
+                                      {"f32", "f32", "f32", "c64"},  {"f64", "f64", "f64", "c128"},
+                                      {"c64", "c64", "c64", "c64"},  {"c128", "c128", "c128", "c128"}};
+const char* const kWithNumber64[][4] = {{"bool", "i64", "f64", "c128"}, {"u8", "u8", "f64", "c128"},
+                                        {"i16", "i16", "f64", "c128"},  {"i64", "i64", "f64", "c128"},
+                                        {"f16", "f16", "f16", "c64"},   {"bf16", "bf16", "bf16", "c64"},
+                                        {"f32", "f32", "f32", "c64"},   {"f64", "f64", "f64", "c128"},
+                                        {"c64", "c64", "c64", "c64"},   {"c128", "c128", "c128", "c128"}};
 
-std::string_view type_of(Launch& l, const std::string& op, const std::vector<std::pair<std::string, Attr>>& args) { return name(l.infer(l.node(op, args)).at(0).dtype); }
+std::string_view type_of(Launch& l, const std::string& op, const std::vector<std::pair<std::string, Attr>>& args) {
+  return name(l.infer(l.node(op, args)).at(0).dtype);
+}
 
 TEST(Promotion, OfTensorsWithDimensions) {
   for (Dtype x : kTypes)
@@ -128,14 +148,16 @@ TEST(Promotion, APythonNumberComesLast) {
 
 TEST(Promotion, KindsOfOps) {
   Launch l;
-  const Attr i = l.value(l.input(counting(Dtype::i32, {2}))), f = l.value(l.input(counting(Dtype::f64, {2}))), h = l.value(l.input(counting(Dtype::bf16, {2}))),
-             m = l.value(l.input(counting(Dtype::b1, {2})));
+  const Attr i = l.value(l.input(counting(Dtype::i32, {2}))), f = l.value(l.input(counting(Dtype::f64, {2}))),
+             h = l.value(l.input(counting(Dtype::bf16, {2}))), m = l.value(l.input(counting(Dtype::b1, {2})));
   EXPECT_EQ(type_of(l, "unit_to_float", {{"self", i}}), "f32");
   EXPECT_EQ(type_of(l, "unit_to_float", {{"self", f}}), "f64");
   EXPECT_EQ(type_of(l, "unit_none", {{"self", i}, {"other", f}}), "i32");
   EXPECT_EQ(type_of(l, "unit_opmath", {{"self", h}}), "bf16");  // computed in f32, rounded once
   EXPECT_EQ(type_of(l, "unit_opmath", {{"self", h}, {"other", f}}), "f64");
-  EXPECT_EQ(type_of(l, "unit_marked", {{"self", i}, {"mask", m}, {"extra", python(kNumbers[2])}, {"plain", python(kNumbers[3])}}), "f32");
+  EXPECT_EQ(type_of(l, "unit_marked",
+                    {{"self", i}, {"mask", m}, {"extra", python(kNumbers[2])}, {"plain", python(kNumbers[3])}}),
+            "f32");
   EXPECT_EQ(type_of(l, "unit_list", {{"list", std::vector<Ref>{std::get<Ref>(i), std::get<Ref>(h)}}}), "bf16");
   l.settings.default_dtype = Dtype::f64;
   EXPECT_EQ(type_of(l, "unit_to_float", {{"self", i}}), "f64");
@@ -144,9 +166,20 @@ TEST(Promotion, KindsOfOps) {
 TEST(Args, GiveWhatTheNodeHolds) {
   Launch l;
   const Ref x = l.value(l.input(counting(Dtype::f32, {2, 3})));
-  l.result(l.call("unit_probe", {{"self", x}, {"int", int64_t{-3}}, {"double", 2.5}, {"none", {}}, {"flag", true}, {"dims", Dims{1, -2}}, {"minus", int64_t{-1}}, {"one", Dims{4}},
-                                 {"floats", std::vector<double>{0.5, 1}}, {"flags", std::vector<bool>{true, false}}, {"text", std::string("mean")}, {"dtype", Dtype::f16},
-                                 {"number", integer(2)}, {"undefined", Ref{}}}));
+  l.result(l.call("unit_probe", {{"self", x},
+                                 {"int", int64_t{-3}},
+                                 {"double", 2.5},
+                                 {"none", {}},
+                                 {"flag", true},
+                                 {"dims", Dims{1, -2}},
+                                 {"minus", int64_t{-1}},
+                                 {"one", Dims{4}},
+                                 {"floats", std::vector<double>{0.5, 1}},
+                                 {"flags", std::vector<bool>{true, false}},
+                                 {"text", std::string("mean")},
+                                 {"dtype", Dtype::f16},
+                                 {"number", integer(2)},
+                                 {"undefined", Ref{}}}));
   EXPECT_EQ(l.run().results[0], counting(Dtype::f32, {2, 3}));
 }
 
@@ -159,9 +192,14 @@ TEST(Args, ComplainOfWhatIsWrong) {
   };
   EXPECT_EQ(code("unit_same", {}).code, Code::internal);  // no argument of that name
   EXPECT_EQ(code("unit_no_such_op", {{"self", x}}).code, Code::op_unsupported);
-  EXPECT_EQ(code("sum.dim_IntList", {{"self", x}, {"dim", Dims{4}}, {"keepdim", false}, {"dtype", {}}}).code, Code::dim_out_of_range);
-  EXPECT_EQ(code("sum.dim_IntList", {{"self", x}, {"dim", Dims{0, 0}}, {"keepdim", false}, {"dtype", {}}}).code, Code::bad_value);
-  EXPECT_EQ(code("add.Tensor", {{"self", x}, {"other", l.value(l.input(counting(Dtype::f32, {3})))}, {"alpha", integer(1)}}).where, "add");
+  EXPECT_EQ(code("sum.dim_IntList", {{"self", x}, {"dim", Dims{4}}, {"keepdim", false}, {"dtype", {}}}).code,
+            Code::dim_out_of_range);
+  EXPECT_EQ(code("sum.dim_IntList", {{"self", x}, {"dim", Dims{0, 0}}, {"keepdim", false}, {"dtype", {}}}).code,
+            Code::bad_value);
+  EXPECT_EQ(
+      code("add.Tensor", {{"self", x}, {"other", l.value(l.input(counting(Dtype::f32, {3})))}, {"alpha", integer(1)}})
+          .where,
+      "add");
 }
 
 TEST(Args, OneBlockCallsAnother) {
@@ -176,7 +214,11 @@ TEST(Args, StaticNumbersOfEveryType) {
     Launch l;
     const Ref x = l.value(l.input(counting(d, {1})));
     std::vector<std::vector<double>> want;
-    const RuntimeNumber numbers[] = {{Number::Kind::boolean, 1}, {Number::Kind::integer, 6}, {Number::Kind::real, 0, 1.5}, {Number::Kind::complex, 0, 1.5, 2}, {Number::Kind::integer, 0}};
+    const RuntimeNumber numbers[] = {{Number::Kind::boolean, 1},
+                                     {Number::Kind::integer, 6},
+                                     {Number::Kind::real, 0, 1.5},
+                                     {Number::Kind::complex, 0, 1.5, 2},
+                                     {Number::Kind::integer, 0}};
     for (const RuntimeNumber& n : numbers) {
       l.result(l.call("unit_number", {{"self", x}, {"value", python(n)}}));
       const double v = n.kind >= Number::Kind::real ? n.re : static_cast<double>(n.i);
@@ -184,9 +226,7 @@ TEST(Args, StaticNumbersOfEveryType) {
     }
     const exec::Ran ran = l.run();
     for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(values(ran.results[i]), want[i]) << name(d) << " " << i;
-    if (is_complex(d)) {
-      EXPECT_EQ(test::complex_values(ran.results[3])[0], std::complex<double>(1.5, 2));
-    }
+    if (is_complex(d)) { EXPECT_EQ(test::complex_values(ran.results[3])[0], std::complex<double>(1.5, 2)); }
   }
 }
 

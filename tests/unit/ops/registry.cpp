@@ -1,6 +1,6 @@
 // The op table: what OP registers, marks, and errors.
-#include <fstream>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "exec/launch.h"
@@ -53,7 +53,9 @@ TEST(Registry, EveryOpIsWellFormed) {
     EXPECT_EQ(name, op.name);
     EXPECT_TRUE(op.lower || !op.element.empty()) << name;
     EXPECT_GT(op.line, 0) << name;
-    EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."), std::string::npos) << name;
+    EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."),
+              std::string::npos)
+        << name;
     EXPECT_LE(std::count(name.begin(), name.end(), '.'), 1) << name;
     std::istringstream marks(op.traits.marks);
     std::set<std::string> seen;

@@ -135,7 +135,10 @@ TEST(CompileOptions, Encoding) {
             std::string("\x1a\x0f\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x20\x01\x28\x01\x20\x01", 19));
   EXPECT_EQ(encode({.num_partitions = 4}),
             std::string("\x1a\x11\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x20\x01\x28\x04\x30\x01", 19));
-  EXPECT_TRUE(encode({.flags = {{"ab", true}}}).ends_with(std::string("\x3a\x08\x0a\x02" "ab\x12\x02\x10\x01", 10)));
+  EXPECT_TRUE(encode({.flags = {{"ab", true}}})
+                  .ends_with(std::string("\x3a\x08\x0a\x02"
+                                         "ab\x12\x02\x10\x01",
+                                         10)));
 }
 
 }  // namespace torchport::pjrt

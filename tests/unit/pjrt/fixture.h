@@ -63,9 +63,7 @@ template <class Fn>
 Error error_of(Fn fn) {
   try {
     fn();
-  } catch (const Error& error) {
-    return error;
-  }
+  } catch (const Error& error) { return error; }
   ADD_FAILURE() << "threw no Error";
   return Error(Code::internal, "", "");
 }
