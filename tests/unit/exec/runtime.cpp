@@ -106,11 +106,22 @@ TEST(Runtime, SettingsFollowThePlatform) {
   EXPECT_EQ(s.default_dtype, Dtype::f64);
   EXPECT_TRUE(s.f64 && s.s64_dot && s.donation);
   EXPECT_EQ(s.precision, "HIGHEST");
-  r.set_precision("DEFAULT");
-  EXPECT_EQ(r.settings(Dtype::f32).precision, "DEFAULT");
-  r.set_precision("HIGHEST");
   EXPECT_TRUE(Runtime::is_open());
+  EXPECT_TRUE(Runtime::is_available());
   EXPECT_EQ(r.device_count(), 4);
+}
+
+// Which programs a new matmul precision concerns.
+TEST(Runtime, OnlyFloatingPointProductsUseThePrecision) {
+  for (const Dtype d : {Dtype::f32, Dtype::c64, Dtype::i32}) {
+    Launch l;
+    const Ref m = l.value(l.input(counting(d, {2, 2})));
+    l.result(l.call("mm", {{"self", m}, {"mat2", m}}));
+    EXPECT_EQ(lower(l.g, l.settings).uses_precision, !is_int(d)) << name(d);
+  }
+  Launch l;
+  l.result(l.call("neg", {{"self", l.value(l.input(counting(Dtype::f32, {2})))}}));
+  EXPECT_FALSE(lower(l.g, l.settings).uses_precision);
 }
 
 TEST(Runtime, ARefusedProgramNamesTheOp) {
