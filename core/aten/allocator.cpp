@@ -18,8 +18,7 @@ class Allocator final : public c10::DeviceAllocator {
     return guarded([&] {
       const int device = current_device();
       exec::Runtime::get().device(device).reserve(static_cast<int64_t>(bytes), "allocate");
-      auto* cell = new Cell{{}, Dtype::u8, {static_cast<int64_t>(bytes)}, static_cast<int16_t>(device)};
-      return c10::DataPtr(cell, cell, &drop, c10::Device(kDevice, static_cast<c10::DeviceIndex>(device)));
+      return cell_data(bytes, device);
     });
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }  // cells have identity: no raw allocation
@@ -63,9 +62,6 @@ class Allocator final : public c10::DeviceAllocator {
       return std::pair<size_t, size_t>(std::max<int64_t>(limit - device.allocated.load(), 0), limit);
     });
   }
-
- private:
-  static void drop(void* p) { delete static_cast<Cell*>(p); }
 };
 
 }  // namespace

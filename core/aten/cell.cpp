@@ -38,9 +38,12 @@ int exchange_current_device(int d) {
 bool is_ours(const at::Tensor& t) { return t.defined() && t.device().type() == kDevice; }
 
 Cell& cell_of(const c10::StorageImpl& s) {
-  void* context = const_cast<c10::StorageImpl&>(s)._mutable_data_ptr_no_checks().get_context();
-  check(context, Code::internal, "storage", "must be a storage of this device, got one without memory");
-  return *static_cast<Cell*>(context);
+  const c10::DataPtr& p = const_cast<c10::StorageImpl&>(s)._mutable_data_ptr_no_checks();
+  if (void* context = p.get_context(); context && p.get_deleter() == &delete_cell) [[likely]] return *static_cast<Cell*>(context);
+  // torch wraps a storage's address once more when it writes files and for DLPack: the address is the cell.
+  auto* cell = static_cast<Cell*>(p.get());
+  check(cell && cell->magic == Cell::kMagic, Code::internal, "storage", "must be a storage of this device from its beginning, got another address");
+  return *cell;
 }
 Cell& cell_of(const at::Tensor& t) {
   const auto* impl = t.unsafeGetTensorImpl();
@@ -50,7 +53,8 @@ Cell& cell_of(const at::Tensor& t) {
 }
 
 c10::Storage make_storage(pjrt::BufferPtr buffer, Dtype dtype, at::IntArrayRef dims, int device) {
-  auto* cell = new Cell{std::move(buffer), dtype, {dims.begin(), dims.end()}, static_cast<int16_t>(device)};
+  auto* cell = new Cell;
+  cell->buffer = std::move(buffer), cell->dtype = dtype, cell->dims.assign(dims.begin(), dims.end()), cell->device = static_cast<int16_t>(device);
   const size_t bytes = static_cast<size_t>(cell->numel()) * size_of(dtype);
   return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, data_ptr(cell), allocator(), /*resizable=*/true));
 }
@@ -83,6 +87,12 @@ at::Tensor make_strided(Dtype dtype, at::IntArrayRef sizes, at::IntArrayRef stri
                                                     c10::scalarTypeToTypeMeta(to_torch(dtype)));
   t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return t;
+}
+
+c10::DataPtr cell_data(size_t bytes, int device) {
+  auto* cell = new Cell;
+  cell->dims.assign(1, static_cast<int64_t>(bytes)), cell->device = static_cast<int16_t>(device);
+  return data_ptr(cell);
 }
 
 pjrt::BufferPtr buffer_of(Cell& cell) {

@@ -11,6 +11,8 @@
 namespace torchport::aten {
 
 struct Cell {
+  static constexpr uint64_t kMagic = 0x746f726368706f72;
+  const uint64_t magic = kMagic;       // first, so that an address can be told from one that is no cell
   pjrt::BufferPtr buffer;              // null: nothing was ever written; reads as zeros
   Dtype dtype = Dtype::u8;             // of the dense value
   c10::SmallVector<int64_t, 5> dims;   // of the dense value
@@ -33,6 +35,8 @@ at::Tensor make_strided(Dtype, at::IntArrayRef sizes, at::IntArrayRef strides, i
 
 // Gives the cell a buffer of zeros when it has none, and returns it.
 pjrt::BufferPtr buffer_of(Cell&);
+// The data pointer of a new cell of bytes.
+c10::DataPtr cell_data(size_t bytes, int device);
 // Changes the dense value's dtype and dims without changing its bytes, so that a tensor of this type reads it whole.
 void retype(Cell&, Dtype, at::IntArrayRef dims);
 

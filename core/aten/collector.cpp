@@ -88,6 +88,7 @@ graph::Ref Collector::tensor(const at::Tensor& t) {
   }
   if (t.device().type() != kDevice) return host_number(t);
   Cell& cell = cell_of(t);
+  ++tensors;
   const int in = input(cell);
   const Dtype d = from_torch(t.scalar_type());
   const auto sizes = t.sizes();

@@ -15,6 +15,7 @@ struct Collector {
   c10::SmallVector<pjrt::BufferPtr, 8> held;   // their buffers: alive until the launch is done
   c10::SmallVector<exec::RuntimeNumber, 16> numbers;
   int device = -1;
+  int tensors = 0;                             // device tensors walked; more than cells when some share a storage
   std::optional<at::Generator> generator;
   graph::Graph* graph = nullptr;
   graph::Node* node = nullptr;

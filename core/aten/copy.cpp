@@ -102,6 +102,7 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool) {
 // What torch's own copy_ does for a device, without the detour through its tensor iterator.
 at::Tensor& copy_into(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   TORCH_CHECK(src.defined(), "[copy_] source must be a tensor, got none (", tag(Code::bad_value), ")");
+  if (src._is_zerotensor()) return self.zero_();
   if (!self.is_same(src)) copy_from(src, self, non_blocking);
   return self;
 }
@@ -123,6 +124,7 @@ at::Tensor clone_of(const at::Tensor& self, std::optional<at::MemoryFormat> form
   return guarded([&]() -> at::Tensor {
     const Cell& cell = cell_of(self);
     const auto wanted = format.value_or(at::MemoryFormat::Preserve);
+    if (self._is_zerotensor()) return at::empty_like(self, self.options(), wanted).zero_();
     if (self.is_conj() || self.is_neg()) return clone_of(plain(self), wanted);
     const bool keeps_order = wanted == at::MemoryFormat::Preserve || wanted == at::MemoryFormat::Contiguous;
     if (keeps_order && shows_all(self, cell)) return share(cell.buffer, cell, self.sizes(), cell.device);
@@ -131,6 +133,9 @@ at::Tensor clone_of(const at::Tensor& self, std::optional<at::MemoryFormat> form
     return fresh;
   });
 }
+
+// A launch keeps what it reads, and every stream of a device is one queue.
+void record_stream(at::Tensor&, c10::Stream) {}
 
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   if (self.sizes() != other.sizes()) return false;
@@ -148,6 +153,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
   m.impl("clone", TORCH_FN(clone_of));
   m.impl("equal", TORCH_FN(equal));
+  m.impl("record_stream", TORCH_FN(record_stream));
 }
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
 TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }

@@ -1,6 +1,7 @@
 #include "aten/kernel.h"
 
 #include <ATen/Context.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <c10/core/DefaultDtype.h>
 
@@ -304,6 +305,7 @@ void Kernel::run(torch::jit::Stack& stack) {
     walk(args, c);
     c.finish();
     if (c.device < 0) c.device = current_device();
+    if (role_ != Role::functional) check_targets(args, c.tensors > static_cast<int>(c.cells.size()));
     auto& runtime = exec::Runtime::get();
     const exec::Program* program = runtime.lookup({{c.words.data(), c.words.size()}, c.hash});
     if (!program) [[unlikely]] program = compile(args, c);
@@ -356,6 +358,19 @@ void Kernel::run(torch::jit::Stack& stack) {
     torch::jit::drop(stack, count);
     for (auto& v : returned) stack.push_back(std::move(v));
   });
+}
+
+void Kernel::check_targets(at::ArrayRef<c10::IValue> args, bool shared) const {
+  for (int k : targets_) {
+    if (specs_[k].kind != ArgKind::tensor) continue;
+    const at::Tensor& written = args[k].toTensor();
+    if (!is_ours(written)) continue;
+    check_no_overlap(written);
+    if (!shared && role_ == Role::inplace) continue;
+    for (size_t j = 0; j < specs_.size(); ++j)
+      if (static_cast<int>(j) != k && specs_[j].kind == ArgKind::tensor && !specs_[j].written && args[j].isTensor() && is_ours(args[j].toTensor()))
+        at::assert_no_partial_overlap(written, args[j].toTensor());
+  }
 }
 
 void Kernel::prepare(torch::jit::Stack& stack) const {

@@ -28,6 +28,7 @@ at::Tensor reshape_alias(const at::Tensor& self, c10::SymIntArrayRef size, c10::
 // A storage's bytes change in number: the dense value is cut or padded with zeros.
 void resize_cell(c10::StorageImpl* storage, size_t bytes) {
   if (storage->nbytes() == bytes) return;
+  check(static_cast<int64_t>(bytes) >= 0, Code::bad_value, "resize_", ::torchport::str("bytes must not be negative, got ", static_cast<int64_t>(bytes)));
   Cell& cell = cell_of(*storage);
   size_t item = size_of(cell.dtype);
   if (bytes % item != 0) {

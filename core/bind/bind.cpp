@@ -210,6 +210,8 @@ PYBIND11_MODULE(_C, m) {
   py::register_local_exception_translator(&translate);
 
   m.def("configure", [](const std::string& name, std::vector<std::string> path, const std::vector<std::pair<std::string, std::string>>& plugins) {
+    for (const EnvVar& v : all_env())
+      if (!v.allowed.empty()) env(v.name);  // a misspelt setting is an error at once, not where it would first matter
     c10::register_privateuse1_backend(name);
     pjrt::set_search_path(std::move(path));
     for (const auto& [n, p] : plugins) pjrt::add_plugin(n, p);

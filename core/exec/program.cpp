@@ -46,7 +46,7 @@ pjrt::BufferPtr send(const int32_t* words, size_t count, pjrt::Device& device) {
   Constant& c = cache[h % kConstants];
   if (c.buffer && c.hash == h && c.device == &device && c.words.size() == count && std::memcmp(c.words.data(), words, count * 4) == 0) return c.buffer;
   const int64_t dims = static_cast<int64_t>(count);
-  pjrt::BufferPtr fresh = device.client().to_device(words, Dtype::i32, &dims, 1, device);
+  pjrt::BufferPtr fresh = device.client().to_device(words, Dtype::i32, &dims, 1, device, /*counted=*/false);
   c.hash = h, c.device = &device, c.words.assign(words, words + count), c.buffer = fresh;
   return fresh;
 }

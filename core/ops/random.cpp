@@ -91,11 +91,19 @@ Value integers_between(Builder& b, Args& a, Dtype d, const Dims& dims, int64_t f
 
 // ---- in-place fills and their functional forms: self gives shape and dtype
 
-OP("uniform uniform_") {
+OP("uniform uniform_", Promote::none, "from? to?") {
   const Value x = a.tensor("self");
-  const double from = a.f("from"), to = a.f("to");
-  a.check(from <= to, Code::bad_value, str("from must be at most to, got ", from, " and ", to));
-  return uniform_of(b, a, x.dtype(), x.dims(), from, to);
+  if (a.is("from", 0) && a.is("to", 1)) return uniform_of(b, a, x.dtype(), x.dims(), 0, 1);
+  const Dtype w = float_of(real_of(x.dtype()));
+  const Value from = a.number("from", w), to = a.number("to", w);
+  a.require(b.le(from, to), Code::bad_value, "from must be at most to");
+  auto part = [&] { return b.add(b.mul(a.uniform(w, x.dims()), b.sub(to, from)), from); };
+  if (is_complex(x.dtype())) {
+    const Value re = part();
+    return b.complex(re, part());
+  }
+  check_float(a, x.dtype());
+  return b.cast(part(), x.dtype());
 }
 OP("normal_functional normal_") {
   const Value x = a.tensor("self");

@@ -183,7 +183,8 @@ OP("index_select") {
   return self.rank() ? out : b.reshape(out, {});
 }
 OP("index_add") {
-  const Rows r = rows(b, a, false, Code::bad_value);
+  // PyTorch's two kernels differ: the one for vectors raises IndexError.
+  const Rows r = rows(b, a, false, a.tensor("self").rank() <= 1 ? Code::index_out_of_range : Code::bad_value);
   Value source = source_of(b, a, r, Code::bad_value);
   const Dtype d = sum_dtype(r.x.dtype());
   source = b.cast(source, d);

@@ -36,7 +36,7 @@ Value at(Builder& b, const Value& x, int64_t dim, int64_t k, bool keep) {
 
 OP("sort sort.stable") {
   const Value x = a.tensor("self");
-  expect_real(a, x);
+  a.check(!is_complex(x.dtype()), Code::dtype_mismatch, "must get a real tensor, got complex");
   const Sorted s = sorted(b, x, a.dim("dim", x), a.flag("descending"));
   return {s.values, s.indices};
 }

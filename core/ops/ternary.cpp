@@ -23,11 +23,18 @@ OP("clamp clamp.Tensor", Promote::same) {
 OP("clamp_min clamp_min.Tensor", Promote::same) { return expect_real(a), b.max(a.tensor("self"), a.tensor("min")); }
 OP("clamp_max clamp_max.Tensor", Promote::same) { return expect_real(a), b.min(a.tensor("self"), a.tensor("max")); }
 
-OP("lerp.Scalar lerp.Tensor", Promote::same, "", kOpmath) {
-  const Value x = a.tensor("self"), end = a.tensor("end");
+OP("lerp.Scalar lerp.Tensor", Promote::same, "end- weight-", kOpmath) {
+  const Value x = a.tensor("self");
+  auto same = [&](const char* arg) {  // torch does not promote here
+    const Value v = a.tensor(arg);
+    a.check(v.dtype() == a.dtype(), Code::dtype_mismatch,
+            str(arg, " must have the dtype of self (expected dtype ", name(a.dtype()), "), got ", name(v.dtype())));
+    return b.cast(v, x.dtype());
+  };
+  const Value end = same("end");
   a.check(!is_integral(x.dtype()), Code::dtype_unsupported,
           str("must get floating point tensors, got ", name(x.dtype())));
-  const Value w = a.op_name() == "lerp.Scalar" ? a.number("weight", x.dtype()) : a.tensor("weight");
+  const Value w = a.op_name() == "lerp.Scalar" ? a.number("weight", x.dtype()) : same("weight");
   // From the nearer end, as PyTorch, so that both ends are met exactly.
   const Value d = b.sub(end, x), near = b.compare(Cmp::lt, b.abs(w), 0.5);
   return b.select(near, b.add(x, b.mul(w, d)), b.sub(end, b.mul(d, b.rsub(1, w))));

@@ -69,7 +69,8 @@ std::unique_ptr<Executable> Client::load(std::string_view serialized) {
   return std::make_unique<Executable>(api_, loaded);
 }
 
-BufferPtr Client::to_device(const void* data, Dtype dtype, const int64_t* dims, size_t rank, Device& device) {
+BufferPtr Client::to_device(const void* data, Dtype dtype, const int64_t* dims, size_t rank, Device& device,
+                            bool counted) {
   int64_t bytes = static_cast<int64_t>(size_of(dtype));
   for (size_t i = 0; i < rank; ++i) bytes *= dims[i];
   device.reserve(bytes, "copy to device");
@@ -83,7 +84,7 @@ BufferPtr Client::to_device(const void* data, Dtype dtype, const int64_t* dims, 
                           .host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall,
                           .device = device.raw()});
   destroy<&PJRT_Api::PJRT_Event_Destroy>(api_, copy.done_with_host_buffer);
-  return Buffer::adopt(copy.buffer, &device, dtype, bytes);
+  return Buffer::adopt(copy.buffer, &device, dtype, counted ? bytes : 0);
 }
 
 }  // namespace torchport::pjrt

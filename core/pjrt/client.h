@@ -33,7 +33,8 @@ class Client {
   std::unique_ptr<Executable> load(std::string_view serialized);
 
   // Copies a row-major array before it returns. data may be null when the array is empty.
-  BufferPtr to_device(const void* data, Dtype, const int64_t* dims, size_t rank, Device&);
+  // counted: whether its bytes enter the device's memory account.
+  BufferPtr to_device(const void* data, Dtype, const int64_t* dims, size_t rank, Device&, bool counted = true);
 
  private:
   Client(const Api&, PJRT_Client*, Platform);

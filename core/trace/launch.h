@@ -1,5 +1,5 @@
-// When to run. strict: at once, on the caller's thread, without waiting. debug: waits for each program, looks for NaN and
-// failed checks, and names the Python line.
+// When to run. strict: at once, on the caller's thread, without waiting. debug: waits for each program, looks for NaN,
+// infinity and failed checks, and names the Python line.
 #pragma once
 #include <cstdint>
 #include <memory>
