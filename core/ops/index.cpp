@@ -174,9 +174,7 @@ Value write(Builder& b, Args& a, const Value& x, const Place& p, Value values, b
   s.inserted_window_dims = p.dims;
   s.scatter_dims_to_operand_dims = p.dims;
   s.index_vector_dim = static_cast<int64_t>(p.shape.size());
-  const Dtype d = accumulate ? sum_dtype(x.dtype()) : x.dtype();
-  return b.cast(b.scatter(b.cast(x, d), p.starts, b.cast(values, d), s, accumulate ? combine_add(b) : nullptr),
-                x.dtype());
+  return b.scatter(x, p.starts, values, s, accumulate ? combine_add(b) : nullptr);  // sums in x's type, as the CPU does
 }
 
 }  // namespace
