@@ -35,7 +35,7 @@ def python(code: str, timeout: float = 120, **env: str) -> subprocess.CompletedP
     """Runs code in a fresh process with a changed environment."""
     return subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, **env},
+        env={**{k: v for k, v in os.environ.items() if k != "ACCELERATE_TORCH_DEVICE"}, **env},  # set at activation
         capture_output=True,
         text=True,
         timeout=timeout,

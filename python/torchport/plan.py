@@ -351,17 +351,23 @@ class _Builder:
             if not isinstance(segment.ids[node], list) and any(user not in segment.members for user in node.users)
         ]
         # A list whose elements were taken apart inside is complete; one that leaves whole does not occur in aten graphs.
-        computed = [node for node in wanted if not self.is_replayed(segment, node)]
+        # Views are taken outside, on what they view: free, and the outputs share memory as in eager code.
+        computed = [node for node in wanted if node not in segment.views]
+        for node in wanted:
+            root = self.root(segment, node)
+            if root in segment.members and root not in computed:
+                computed.append(root)
         if computed:
             self.compile(segment, computed)
         for node in wanted:
             self.replay(segment, node)
 
-    def is_replayed(self, segment: _Segment, node: Node) -> bool:
-        """A view of a tensor that exists outside: taking it there is free and shares memory, as in eager code."""
+    @staticmethod
+    def root(segment: _Segment, node: Node) -> Node:
+        """What a chain of views looks at."""
         while node in segment.views:
             node = segment.views[node]
-        return node not in segment.members
+        return node
 
     def replay(self, segment: _Segment, node: Node) -> None:
         if node in self.slot_of:
