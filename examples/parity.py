@@ -2,9 +2,10 @@
 
 The bound is measured, not chosen. A *twin* is the run on the CPU once more, from weights that differ in the last bit
 only; the distance between the twins and the run shows how far rounding alone drives this training apart, step by step.
-The device may be SLACK times as far away. Measured on these examples (float32, two seeds): one thread against two,
-oneDNN on against off, and float64 all stay under 3 times; a GELU 1e-5 too large, a learning rate 0.1 % too high and
-matrix products with 10-bit mantissas all exceed 50 times. SLACK leaves room for other exp and tanh routines.
+The device may be SLACK times as far away. Measured in units of that distance, torch CPU against itself (float32):
+digits CNN, 110 steps, two seeds: one thread against two 0.7, oneDNN off 2.4, float64 1.2; but a GELU 1e-5 too large 83,
+products with 10-bit mantissas 340, a learning rate 0.1 % too high 2,800. GPT, its first 10 steps: learning rate 160, no
+weight decay 240, products with 10-bit mantissas 22, and the tanh form of GELU 7, which only more steps would tell apart.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 
 import torch
 
-SLACK = 16.0
+SLACK = 8.0
 EPSILON = 2.0**-23  # one unit in the last place of a float32, relative
 
 

@@ -43,7 +43,7 @@ class Job:
 
 JOBS = (
     Job("digits CNN", "scikit-learn digits, 1,797 images", "test loss", 110, 22, digits_cnn.build, digits_cnn.train),
-    Job("char GPT", "CPython's pydoc_data.topics", "validation loss", 60, 6, char_gpt.build, char_gpt.train),
+    Job("char GPT", "CPython's pydoc_data.topics", "validation loss", 40, 6, char_gpt.build, char_gpt.train),
 )
 
 
@@ -104,7 +104,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="tpu", help="device to hold against the CPU (default: %(default)s)")
-    parser.add_argument("--steps", type=int, help="steps of each model (default: 110 for the CNN, 60 for the GPT)")
+    parser.add_argument("--steps", type=int, help="steps of each model (default: 110 for the CNN, 40 for the GPT)")
     parser.add_argument("--quick", action="store_true", help="a few steps only: 22 and 6")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and batches (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for train.json and train.png")
