@@ -11,7 +11,7 @@ from torch import nn
 
 import target
 from conformance.compare import assert_same
-from models.zoo import MODELS
+from zoo import MODELS
 
 TOLERANCE = (1e-3, 1e-4)
 BACKEND = "aot_eager" if target.IS_CPU else "torchport"
