@@ -96,9 +96,10 @@ OP("histc") {
   const Value self = a.tensor("self");
   const int64_t bins = a.i("bins");
   a.check(bins > 0, Code::bad_value, str("bins must be above 0, got ", bins));
-  a.check(is_float(self.dtype()), Code::dtype_unsupported,
-          str("must get a floating point tensor, got ", name(self.dtype())));
-  const Value x = b.flatten(widen(b, self));
+  // Integers as on accelerators: models that count experts' tokens rely on it (PyTorch's CPU takes floats only).
+  a.check(is_float(self.dtype()) || is_int(self.dtype()), Code::dtype_unsupported,
+          str("must get a floating point or integer tensor, got ", name(self.dtype())));
+  const Value x = b.flatten(is_int(self.dtype()) ? b.cast(self, Dtype::f64) : widen(b, self));
   const Dtype d = x.dtype();
   if (x.numel() == 0) return b.constant(0, self.dtype(), {bins});
   Value low = a.number("min", d), high = a.number("max", d);
