@@ -31,7 +31,7 @@ def agree(program: Callable[[torch.device], Any], tol: float | None = None) -> N
     assert_same(want, got, torch.float32, tol=None if tol is None else (tol, tol))
 
 
-def python(code: str, timeout: float = 120, **env: str) -> subprocess.CompletedProcess:
+def python(code: str, timeout: float = 300, **env: str) -> subprocess.CompletedProcess:
     """Runs code in a fresh process with a changed environment."""
     return subprocess.run(
         [sys.executable, "-c", code],
@@ -43,7 +43,7 @@ def python(code: str, timeout: float = 120, **env: str) -> subprocess.CompletedP
     )
 
 
-def python_ok(code: str, timeout: float = 120, **env: str) -> str:
+def python_ok(code: str, timeout: float = 300, **env: str) -> str:
     """Runs code in a fresh process, which must succeed; returns its output."""
     done = python(code, timeout, **env)
     assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
