@@ -49,11 +49,18 @@ at::Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride, s
   });
 }
 
+// torch's lazy zeros: a cell that nobody has written reads as zeros already.
+at::Tensor efficient_zeros(c10::SymIntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                           std::optional<bool> pinned) {
+  return empty(size, dtype, layout, device, pinned, std::nullopt);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", TORCH_FN(empty));
   m.impl("empty_strided", TORCH_FN(empty_strided));
+  m.impl("_efficientzerotensor", TORCH_FN(efficient_zeros));
 }
 
 }  // namespace torchport::aten
