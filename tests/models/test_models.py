@@ -8,10 +8,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import pytest
 import torch
 from torch import nn
+from zoo import MODELS
 
 import target
 from conformance.compare import assert_same
-from zoo import MODELS
 
 TOLERANCE = (1e-3, 1e-4)
 BACKEND = "aot_eager" if target.IS_CPU else "torchport"
