@@ -137,7 +137,7 @@ def show(title: str, device: str, rows: Iterable[dict[str, Any]], unit: str, sca
         table.add_column(column, justify="right")
     for row in rows:
         pairs = [
-            " / ".join(f"{row[where][kind] * scale:.2f}" for kind in ("median", "min"))
+            " / ".join(f"{row[where][kind] * scale:.4g}" for kind in ("median", "min"))
             for where in ("device_us", "cpu_us")
         ]
         ratio = " / ".join(f"{row['ratio'][kind]:.2f}" for kind in ("median", "min"))
