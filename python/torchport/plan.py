@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import operator
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,6 +24,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torchport.rewrite import Ref, full_name, is_view, lower_call
 
 log = logging.getLogger("torchport")
+log.setLevel((os.environ.get("TORCHPORT_LOG") or "warning").upper())
 _CHECKS = {  # what they check is already certain: the program is for exactly these shapes and types
     torch.ops.aten._assert_tensor_metadata.default,
     torch.ops.aten.sym_constrain_range.default,
@@ -189,6 +191,7 @@ class _Builder:
         self.numbers: dict[Node, Any] = {}  # symbolic sizes, now numbers
         self.steps: list[Any] = []
         self.segment: _Segment | None = None
+        self.outside_steps: Counter[tuple[str, str]] = Counter()
 
     def build(self) -> Plan:
         nodes = list(self.gm.graph.nodes)
@@ -208,6 +211,10 @@ class _Builder:
             elif node not in self.slot_of and (self.segment is None or node not in self.segment.ids):
                 self.call(node)
         self.drop_early({out.slot for out in outputs if isinstance(out, _Slot)}, arguments)
+        if self.outside_steps:
+            self.ledger.eager += self.outside_steps
+            steps = "; ".join(f"{op} x {count}: {why}" for (op, why), count in self.outside_steps.most_common())
+            log.warning("torch.compile: %d steps run outside the programs: %s", self.outside_steps.total(), steps)
         return Plan(self.slots, arguments, self.steps, outputs)
 
     @staticmethod
@@ -323,8 +330,7 @@ class _Builder:
         self.steps.append(_Call(node.target, args, kwargs, self.new_slot(node)))
         if why is not None:
             op = full_name(node.target) if isinstance(node.target, torch._ops.OpOverload) else str(node.target)
-            self.ledger.eager[op, why] += 1
-            log.warning("torch.compile: %s runs outside the program: %s", op, why)
+            self.outside_steps[op, why] += 1
 
     def is_foldable(self, node: Node) -> bool:
         """Whether the node gives the same each time and no caller gets to keep (and change) it."""
