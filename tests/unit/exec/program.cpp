@@ -126,9 +126,7 @@ TEST(Numbers, TheMarkOfTheirCountIsNoNumber) {
     if (travelling) l.result(l.call("unit_runtime", {{"self", x}, {"value", at_launch(l, {.i = 7})}}));
     const Ran ran = l.run();
     EXPECT_EQ(values(ran.results[0])[0], 987654321987);
-    if (travelling) {
-      EXPECT_EQ(values(ran.results[1])[0], 7);
-    }
+    if (travelling) { EXPECT_EQ(values(ran.results[1])[0], 7); }
   }
 }
 
@@ -146,9 +144,9 @@ TEST(Numbers, AHostTensorPromotesAndTravels) {
 TEST(Numbers, MoreThanFitTheFewOfTheFastPath) {
   Launch l;
   std::vector<double> want;
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 70; ++i) {
     l.result(l.call("unit_runtime",
-                    {{"self", l.value(l.input(counting(Dtype::f64, {1})))}, {"value", at_launch(l, {.i = i})}}));
+                    {{"self", l.value(l.input(counting(Dtype::i32, {1})))}, {"value", at_launch(l, {.i = i})}}));
     want.push_back(i);
   }
   const Ran ran = l.run();
