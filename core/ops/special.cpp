@@ -22,10 +22,16 @@ OP("special_entr", Promote::to_float, "", kOpmath) {
   return b.select(b.compare(Cmp::lt, x, 0), b.like(x, -INFINITY), inside);
 }
 
+// Hurwitz' zeta function with PyTorch's edges: poles at x = 1 and at q = 0, -1, -2, ..., nothing left of x = 1.
+static Value zeta(Builder& b, const Value& x, const Value& q) {
+  const Dims dims = broadcast(x.dims(), q.dims(), b.where);
+  const Value r = b.binary("chlo.zeta", b.broadcast_to(x, dims), b.broadcast_to(q, dims));
+  const Value pole = b.bit_and(b.compare(Cmp::le, q, 0), b.eq(q, b.floor(q)));
+  const Value right = b.select(b.bit_or(b.compare(Cmp::eq, x, 1), pole), b.like(r, INFINITY), r);
+  return b.select(b.compare(Cmp::lt, x, 1), b.nan(r.dtype(), dims), right);
+}
 OP("special_zeta special_zeta.self_scalar special_zeta.other_scalar", Promote::to_float, "", kOpmath) {
-  const Value x = a.tensor("self"), q = a.tensor("other");
-  const Dims dims = broadcast(x.dims(), q.dims(), a.where());
-  return b.binary("chlo.zeta", b.broadcast_to(x, dims), b.broadcast_to(q, dims));
+  return zeta(b, a.tensor("self"), a.tensor("other"));
 }
 
 OP("polygamma", Promote::to_float, "", kOpmath) {
@@ -33,10 +39,13 @@ OP("polygamma", Promote::to_float, "", kOpmath) {
   a.check(n >= 0, Code::bad_value, str("n must be at least 0 (negative n is not supported), got ", n));
   const Value x = a.tensor("self");
   if (n == 0) return digamma(b, x);
-  auto series = [&](const Value& y) { return b.binary("chlo.polygamma", b.like(y, static_cast<double>(n)), y); };
-  if (n > 1) return series(x);
+  if (n > 1) {
+    const double factorial = std::tgamma(static_cast<double>(n) + 1);
+    return b.mul(zeta(b, b.constant(static_cast<double>(n) + 1, x.dtype()), x), n % 2 ? factorial : -factorial);
+  }
   // The first derivative is reflected to the right half; PyTorch does so for this one only.
-  const Value left = b.compare(Cmp::lt, x, 0.5), right = series(b.select(left, b.rsub(1, x), x));
+  const Value left = b.compare(Cmp::lt, x, 0.5);
+  const Value right = b.binary("chlo.polygamma", b.like(x, 1), b.select(left, b.rsub(1, x), x));
   const Value sine = b.sin(b.mul(x, std::numbers::pi));
   const Value both = b.div(b.constant(std::numbers::pi * std::numbers::pi, x.dtype()), square(b, sine));
   return b.select(left, b.sub(both, right), right);
