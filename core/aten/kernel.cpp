@@ -121,6 +121,8 @@ Kernel::Kernel(const ops::Op& op, const c10::OperatorHandle& handle, Role role, 
   }
   if (dtype_of_out_) schema_->args.push_back("dtype");
   num_returns_ = static_cast<int>(schema.returns().size());
+  for (int i = 0; i < num_returns_; ++i)
+    if (kind_of(schema.returns()[i].real_type()) == ArgKind::integer) integer_returns_ |= uint64_t{1} << i;
   returns_list_ = num_returns_ == 1 && schema.returns()[0].type()->kind() == c10::TypeKind::ListType;
 }
 
@@ -353,7 +355,10 @@ void Kernel::run(torch::jit::Stack& stack) {
     } else {
       if (static_cast<int>(results.size()) < num_returns_) [[unlikely]]
         fail(Code::internal, name_, ::torchport::str("must give ", num_returns_, " results, got ", results.size()));
-      for (int i = 0; i < num_returns_; ++i) returned.push_back(std::move(results[i]));
+      for (int i = 0; i < num_returns_; ++i) {
+        if (integer_returns_ >> i & 1) returned.emplace_back(int64_t{0});  // a number that only a backward op reads
+        else returned.push_back(std::move(results[i]));
+      }
     }
     torch::jit::drop(stack, count);
     for (auto& v : returned) stack.push_back(std::move(v));

@@ -63,6 +63,7 @@ class Kernel final : public c10::OperatorKernel {
   std::shared_ptr<graph::Schema> schema_;
   std::vector<int> targets_;  // written (inplace) or out arguments
   int num_returns_ = 0;
+  uint64_t integer_returns_ = 0;  // a bit a return
   bool returns_list_ = false;
   bool assigns_ = false;      // writes whole lists of arguments by itself
   bool has_indices_ = false;

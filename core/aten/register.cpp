@@ -12,7 +12,10 @@ namespace {
 
 using c10::FunctionSchema;
 
-bool is_composite(const c10::OperatorHandle& h) { return h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd); }
+// Decomposes by itself, and has no derivative of its own that a kernel could stand under.
+bool is_composite(const c10::OperatorHandle& h) {
+  return h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) && !h.hasKernelForDispatchKey(c10::DispatchKey::Autograd);
+}
 
 // The same arguments by name and type, leaving out those that the overload only writes (out=).
 bool same_arguments(const FunctionSchema& functional, const FunctionSchema& other, bool out) {
@@ -60,7 +63,9 @@ class Registrar {
     check(found.has_value(), Code::internal, "registry", str(op.file, ":", op.line, " names aten::", op.name, ", which this PyTorch does not have"));
     const FunctionSchema& schema = found->schema();
     if (writes(schema)) {
-      put(op, *found, Role::inplace);
+      // results that alias no argument are new tensors, and the block assigns to the written ones (running statistics)
+      const bool fresh = !schema.returns().empty() && !schema.returns()[0].alias_info();
+      put(op, *found, fresh ? Role::functional : Role::inplace);
       return;
     }
     put(op, *found, Role::functional);

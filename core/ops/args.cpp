@@ -112,6 +112,19 @@ bool Args::has(std::string_view name) const {
   return !r || r->id >= 0;
 }
 
+bool Args::is_contiguous(std::string_view name) const {
+  const Ref* r = std::get_if<Ref>(&attr(name));
+  if (!r || r->id < 0) return true;
+  const graph::Value& info = infos_[r->id];
+  if (info.kind != graph::Value::Kind::input && info.kind != graph::Value::Kind::view_of_value) return true;
+  int64_t step = 1;
+  for (size_t i = info.view.sizes.size(); i-- > 0;) {
+    if (info.view.sizes[i] != 1 && info.view.strides[i] != step) return numel(info.view.sizes) == 0;
+    step *= info.view.sizes[i];
+  }
+  return true;
+}
+
 Number Args::raw(std::string_view name) const {
   const Attr& x = attr(name);
   if (const Number* n = std::get_if<Number>(&x)) return *n;

@@ -101,6 +101,7 @@ class Args {
   Value tensor(std::string_view name);
   Values tensors(std::string_view name);  // of a list; with Value{} for None entries
   bool has(std::string_view name) const;  // given and not None
+  bool is_contiguous(std::string_view name) const;  // a tensor's strides as its caller sees them
   Dtype dtype() const { return common_; } // the common dtype after promotion (before opmath)
   Dtype result_dtype() const { return common_; }
 
