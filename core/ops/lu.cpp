@@ -40,12 +40,11 @@ Value permuted(Builder& b, const Value& y, const Value& perm, bool back) {
   return b.gather(y, index, g, {1, 1, y.dim(2)});
 }
 
-struct Solved {
-  Value x, lu, pivots, info;
-};
-Solved solve(Builder& b, const Value& matrix, const Value& y, bool transpose_factored) {  // [B, n, n], [B, n, k]
-  const Lu f = lu_factor(b, transpose_factored ? transposed(b, matrix) : matrix);
-  return {lu_solve(b, f.lu, f.pivots, y, transpose_factored), f.lu, f.pivots, f.info};
+// v broadcast to a batch in front of its last `kept` dimensions, the batch folded.
+Value spread_batch(Builder& b, const Value& v, const Dims& batch, int64_t kept) {
+  Dims wide = batch, folded{numel(batch)};
+  for (Dims* d : {&wide, &folded}) d->insert(d->end(), v.dims().end() - kept, v.dims().end());
+  return b.reshape(b.broadcast_to(v, wide), folded);
 }
 
 // The sign of the row exchanges as +1 or -1, [B].
@@ -158,15 +157,7 @@ OP("linalg_lu_solve") {
   a.check(lu.dtype() == y.dtype(), Code::dtype_mismatch, str("must get two tensors of one dtype, got ", text(lu.type()), " and ", text(y.type())));
   a.check(lu.dim(-1) == y.dim(left ? -2 : -1), Code::bad_value, str("must get systems that fit, got ", text(lu.dims()), " and ", text(y.dims())));
   const Dims batch = broadcast(batch_of(lu), batch_of(y), a.where());
-  auto spread = [&](const Value& v, int64_t kept) {
-    Dims d = batch;
-    d.insert(d.end(), v.dims().end() - kept, v.dims().end());
-    const Value full = b.broadcast_to(v, d);
-    Dims folded{numel(batch)};
-    folded.insert(folded.end(), v.dims().end() - kept, v.dims().end());
-    return b.reshape(full, folded);
-  };
-  const Value f = spread(lu, 2), p = spread(pivots, 1), r = spread(y, 2);
+  const Value f = spread_batch(b, lu, batch, 2), p = spread_batch(b, pivots, batch, 1), r = spread_batch(b, y, batch, 2);
   // x A = y is A^H x^H = y^H
   return unflat(b, left ? lu_solve(b, f, p, r, adjoint_a) : adjoint(b, lu_solve(b, f, p, adjoint(b, r), !adjoint_a)), batch);
 }
@@ -175,9 +166,9 @@ OP("linalg_inv_ex") {
   const Value x = a.tensor("A");
   expect_matrix(a, x, true);
   const Value m = flat(b, x);
-  const Solved s = solve(b, m, identity(b, m, x.dim(-1), x.dim(-1)), false);
-  if (a.flag("check_errors")) require_regular(b, a, s.info);
-  return {b.reshape(s.x, x.dims()), b.reshape(s.info, batch_of(x))};
+  const Lu f = lu_factor(b, m);
+  if (a.flag("check_errors")) require_regular(b, a, f.info);
+  return {b.reshape(lu_solve(b, f.lu, f.pivots, identity(b, m, x.dim(-1), x.dim(-1)), false), x.dims()), b.reshape(f.info, batch_of(x))};
 }
 
 OP("_linalg_solve_ex") {
@@ -190,17 +181,13 @@ OP("_linalg_solve_ex") {
   a.check(!vector || left, Code::bad_value, "left=False must get a matrix, not a vector, for B");
   const Value rhs = vector ? b.unsqueeze(y, -1) : y;
   a.check(rhs.rank() >= 2 && x.dim(-1) == rhs.dim(left ? -2 : -1), Code::bad_value, str("must get systems that fit, got ", text(x.dims()), " and ", text(y.dims())));
-  const Dims batch = broadcast(batch_of(x), batch_of(rhs), a.where());
-  Dims wide = batch, tall = batch;
-  wide.insert(wide.end(), x.dims().end() - 2, x.dims().end());
-  tall.insert(tall.end(), rhs.dims().end() - 2, rhs.dims().end());
-  const Value m = flat(b, b.broadcast_to(x, wide)), r = flat(b, b.broadcast_to(rhs, tall));
-  const bool transpose = factors_transpose(a, x);
-  const Lu f = lu_factor(b, transpose ? transposed(b, m) : m);
-  Value result = left ? lu_solve(b, f.lu, f.pivots, r, transpose) : adjoint(b, lu_solve(b, f.lu, f.pivots, adjoint(b, r), !transpose));
+  const Lu f = lu_factor(b, flat(b, x));  // of A itself, not of its broadcast
+  const Dims batch = broadcast(batch_of(x), batch_of(rhs), a.where()), own = batch_of(x);
+  const Value lu = spread_batch(b, unflat(b, f.lu, own), batch, 2), pivots = spread_batch(b, unflat(b, f.pivots, own), batch, 1), r = spread_batch(b, rhs, batch, 2);
+  Value result = left ? lu_solve(b, lu, pivots, r, false) : adjoint(b, lu_solve(b, lu, pivots, adjoint(b, r), true));
   if (a.flag("check_errors")) require_regular(b, a, f.info);
   result = unflat(b, result, batch);
-  return {vector ? b.squeeze(result, -1) : result, unflat(b, f.lu, batch), unflat(b, f.pivots, batch), b.reshape(f.info, batch)};
+  return {vector ? b.squeeze(result, -1) : result, unflat(b, f.lu, own), unflat(b, f.pivots, own), b.reshape(f.info, own)};
 }
 
 OP("_linalg_det") {
