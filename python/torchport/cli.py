@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -11,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="PyTorch on any PJRT device.")
-out = Console(soft_wrap=True)
+out = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)  # a pipe has no width of its own
+set_by_user = {name: value for name, value in os.environ.items() if name.startswith("TORCHPORT_")}
 
 
 def _torchport() -> Any:
@@ -23,12 +25,19 @@ def _torchport() -> Any:
     return torchport
 
 
+def _cell(value: Any) -> str:
+    """Lists by commas, a dict of flags by those that are set."""
+    if isinstance(value, dict):
+        value = [name for name, is_set in value.items() if is_set]
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
 def _table(rows: Iterable[dict[str, Any]], columns: tuple[str, ...], title: str | None = None) -> None:
     table = Table(title=title)
     for column in columns:
-        table.add_column(column.replace("_", " "), overflow="fold")
+        table.add_column(column.replace("_", " "), overflow="fold", no_wrap=column == columns[0])
     for row in rows:
-        table.add_row(*(str(row.get(column, "")) for column in columns))
+        table.add_row(*(_cell(row.get(column, "")) for column in columns))
     out.print(table)
 
 
@@ -67,8 +76,7 @@ def devices() -> None:
     package = _torchport()
     import torch
 
-    rows = package.platforms()
-    _table(rows, tuple(rows[0]) if rows else (), "platforms")
+    _table(package.platforms(), ("name", "plugin", "priority", "install", "caps"), "platforms")
     name = torch._C._get_privateuse1_backend_name()
     module = torch.get_device_module(name)
     if not module.is_available():
@@ -81,7 +89,7 @@ def devices() -> None:
 @app.command()
 def env() -> None:
     """List the environment variables and their present values."""
-    rows = [{**row, "value": os.environ.get(row["name"], "")} for row in _torchport().env_table()]
+    rows = [{**row, "value": set_by_user.get(row["name"], "")} for row in _torchport().env_table()]
     _table(rows, ("name", "value", "fallback", "allowed", "meaning"))
 
 
