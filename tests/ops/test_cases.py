@@ -10,6 +10,7 @@ import target
 from conformance import modes
 from ops.case import Case
 from ops.cases import CASES
+from ops.gaps import GAPS
 
 
 def strided(tensor: torch.Tensor) -> torch.Tensor:
@@ -27,7 +28,13 @@ RUN = {**modes.MODES, "strided": lambda *args, **kw: modes.forward(*args, layout
 def parameters() -> list:
     """A test an op, dtype and mode."""
     return [
-        pytest.param(case, dtype, mode, id=f"{case.name}-{str(dtype).removeprefix('torch.')}-{mode}")
+        pytest.param(
+            case,
+            dtype,
+            mode,
+            id=f"{case.name}-{str(dtype).removeprefix('torch.')}-{mode}",
+            marks=[pytest.mark.xfail(reason=GAPS[case.name], strict=False)] if case.name in GAPS else [],
+        )
         for case in CASES
         for dtype in case.dtypes
         for mode in case.modes(dtype)
