@@ -287,7 +287,7 @@ CASES = [
 
     # Sorting and searching.
     case("argsort", FLOAT_INT),
-    case("bincount", INT),
+    case("bincount", INT, fallback=True),
     case("bucketize", FLOAT_INT),
     case("isin", FLOAT_INT),
     case("kthvalue", FLOAT_INT),
@@ -299,8 +299,8 @@ CASES = [
     case("msort", FLOAT_INT),
     case("quantile", FLOAT),
     case("topk", FLOAT_INT),
-    case("unique", FLOAT_INT),
-    case("unique_consecutive", FLOAT_INT),
+    case("unique", FLOAT_INT, fallback=True),
+    case("unique_consecutive", FLOAT_INT, fallback=True),
     case("nanmedian", FLOAT_INT),
 
     # Convolutions.
