@@ -22,10 +22,23 @@ OP("special_entr", Promote::to_float, "", kOpmath) {
   return b.select(b.compare(Cmp::lt, x, 0), b.like(x, -INFINITY), inside);
 }
 
-// Hurwitz' zeta function with PyTorch's edges: poles at x = 1 and at q = 0, -1, -2, ..., nothing left of x = 1.
-static Value zeta(Builder& b, const Value& x, const Value& q) {
-  const Dims dims = broadcast(x.dims(), q.dims(), b.where);
-  const Value r = b.binary("chlo.zeta", b.broadcast_to(x, dims), b.broadcast_to(q, dims));
+// Hurwitz' zeta function with PyTorch's edges: poles at x = 1 and at q = 0, -1, -2, ..., nothing left of x = 1. The
+// compiler's series needs q > 0, so the terms before that are summed one by one.
+static Value zeta(Builder& b, const Value& power, const Value& start) {
+  const Dims dims = broadcast(power.dims(), start.dims(), b.where);
+  const Value x = b.broadcast_to(power, dims), q = b.broadcast_to(start, dims);
+  if (x.numel() == 0) return x;
+  constexpr double kFarthest = 20000;  // steps: a bound on the time that one element may cost
+  auto more = [&](const Values& v) {
+    const Value left = b.reduce_keep(Reduce::any, b.compare(Cmp::le, v[1], 0), {}, false);
+    return Values{b.bit_and(left, b.compare(Cmp::lt, v[0], kFarthest))};
+  };
+  auto step = [&](const Values& v) {
+    const Value left = b.compare(Cmp::le, v[1], 0), term = b.pow(v[1], b.neg(x));
+    return Values{b.add(v[0], 1), b.select(left, b.add(v[1], 1), v[1]), b.select(left, b.add(v[2], term), v[2])};
+  };
+  const Values shifted = b.while_loop({b.constant(0, Dtype::i32), q, b.like(x, 0)}, more, step);
+  const Value r = b.add(shifted[2], b.binary("chlo.zeta", x, shifted[1]));
   const Value pole = b.bit_and(b.compare(Cmp::le, q, 0), b.eq(q, b.floor(q)));
   const Value right = b.select(b.bit_or(b.compare(Cmp::eq, x, 1), pole), b.like(r, INFINITY), r);
   return b.select(b.compare(Cmp::lt, x, 1), b.nan(r.dtype(), dims), right);
