@@ -4,6 +4,7 @@
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/remainder.h>
@@ -52,6 +53,20 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
   return out;
 }
 
+// How often each index stands in the result: index k is the number of running totals at or below its position.
+at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<c10::SymInt> output_size) {
+  const std::string where = "repeat_interleave";
+  check(repeats.dim() == 1, Code::bad_value, where, torchport::str("must get a vector of repeats, got ", repeats.dim(), " dimensions"));
+  check(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt, Code::bad_value, where,
+        torchport::str("repeats must be int32 or int64, got ", c10::toString(repeats.scalar_type())));
+  if (repeats.numel() == 0) return at::empty({0}, repeats.options());
+  check(repeats.min().item<int64_t>() >= 0, Code::bad_value, where, "repeats must not be negative (repeats can not be negative)");
+  const at::Tensor totals = repeats.cumsum(0);
+  const int64_t size = output_size ? output_size->expect_int() : totals.select(0, -1).item<int64_t>();
+  const at::Tensor positions = at::arange(size, totals.options());
+  return at::searchsorted(totals, positions, /*out_int32=*/false, /*right=*/true).to(repeats.scalar_type());
+}
+
 }  // namespace
 
 c10::IValue expand_masks(const at::Tensor& self, at::ArrayRef<c10::IValue> indices) {
@@ -88,6 +103,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("nonzero.out", TORCH_FN(nonzero_out));
   m.impl("masked_select", TORCH_FN(select_masked));
   m.impl("masked_select.out", TORCH_FN(masked_select_out));
+  m.impl("repeat_interleave.Tensor", TORCH_FN(repeat_interleave));
 }
 
 }  // namespace torchport::aten

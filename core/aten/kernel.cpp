@@ -183,6 +183,10 @@ void Kernel::walk(at::ArrayRef<c10::IValue> args, Collector& c) const {
         }
         break;
       case ArgKind::integer:
+        if (spec.mark == '?') {
+          c.number(spec, v, out);
+          break;
+        }
         c.word(v.isNone() ? 0x8000000000000001ull : static_cast<uint64_t>(v.toInt()));
         if (out && !v.isNone()) attr = v.toInt();
         break;

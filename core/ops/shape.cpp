@@ -61,6 +61,23 @@ OP("stack _stack", Promote::same) {
   return b.concatenate(parts, dim);
 }
 
+OP("block_diag", Promote::same) {
+  const Values tensors = a.tensors("tensors");
+  Values blocks;
+  int64_t cols = 0, col = 0;
+  for (const Value& t : tensors) {
+    a.check(t.rank() <= 2, Code::bad_value, str("must get tensors of at most 2 dimensions, got ", text(t.type())));
+    blocks.push_back(t.rank() == 2 ? t : b.reshape(t, {1, t.numel()}));
+    cols += blocks.back().dim(1);
+  }
+  Values bands;
+  for (const Value& t : blocks) {
+    bands.push_back(b.pad(t, b.constant(0, t.dtype()), {0, col}, {0, cols - col - t.dim(1)}));
+    col += t.dim(1);
+  }
+  return bands.empty() ? b.zeros({a.default_dtype(), {1, 0}}) : b.concatenate(bands, 0);
+}
+
 OP("flip") {
   const Value x = a.tensor("self");
   const Dims dims = unique_dims(a, a.ints("dims"), x.rank());

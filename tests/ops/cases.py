@@ -217,6 +217,7 @@ CASES = [
     case("as_strided_scatter", FLOAT_INT),
     case("broadcast_to", FLOAT_INT),
     case("cat", FLOAT_INT),
+    case("block_diag", FLOAT_INT),
     case("diag", FLOAT_INT),
     case("diag_embed", FLOAT_INT),
     case("diagonal", FLOAT_INT),
