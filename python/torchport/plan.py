@@ -22,6 +22,7 @@ from torch.fx.node import map_aggregate
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torchport.rewrite import Ref, full_name, is_view, lower_call
+from torchport.steps import Call, Plan, Program, Slot, slots_in
 
 log = logging.getLogger("torchport")
 log.setLevel((os.environ.get("TORCHPORT_LOG") or "warning").upper())
@@ -86,70 +87,6 @@ def _is_random(node: Node) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
-class Plan:
-    """Runs the steps over a list of slots. The first slots are the arguments."""
-
-    def __init__(
-        self, slots: list[Any], arguments: int, steps: list[Callable[[list], None]], outputs: list[Any]
-    ) -> None:
-        self.slots, self.arguments, self.steps, self.outputs = slots, arguments, steps, outputs
-        # The caller hands over a list, so that tensors can go as soon as they are used. On the instance: wrappers copy it.
-        self._boxed_call = True
-
-    def __call__(self, args: list[Any]) -> list[Any]:
-        slots = self.slots.copy()
-        slots[: self.arguments] = args
-        args.clear()
-        with torch.no_grad():
-            for step in self.steps:
-                step(slots)
-        return [slots[out.slot] if isinstance(out, _Slot) else out for out in self.outputs]
-
-
-class _Slot:
-    __slots__ = ("slot",)
-
-    def __init__(self, slot: int) -> None:
-        self.slot = slot
-
-
-class _Call:
-    """A step that runs one op eagerly: a view of a tensor at hand, or an op that no program can take."""
-
-    def __init__(self, target: Callable[..., Any], args: Any, kwargs: Any, out: int) -> None:
-        self.target, self.args, self.kwargs, self.out = target, args, kwargs, out
-        self.drop: list[int] = []
-
-    def __call__(self, slots: list[Any]) -> None:
-        def fill(a: Any) -> Any:
-            return slots[a.slot] if isinstance(a, _Slot) else a
-
-        slots[self.out] = self.target(*map_aggregate(self.args, fill), **map_aggregate(self.kwargs, fill))
-        for slot in self.drop:
-            slots[slot] = None
-
-
-class _Program:
-    """A step that runs one compiled program."""
-
-    def __init__(self, exe: Any, inputs: list[int], outputs: list[int]) -> None:
-        self.exe, self.inputs, self.outputs = exe, inputs, outputs
-        self.prepare: list[tuple[int, Callable[[torch.Tensor], torch.Tensor]]] = []
-        self.strides: list[tuple[int, list[int], list[int]]] = []
-        self.drop: list[int] = []
-
-    def __call__(self, slots: list[Any]) -> None:
-        inputs = [slots[i] for i in self.inputs]
-        for at, change in self.prepare:
-            inputs[at] = change(inputs[at])
-        for slot in self.drop:
-            slots[slot] = None
-        for slot, result in zip(self.outputs, self.exe(inputs), strict=True):
-            slots[slot] = result
-        for slot, sizes, strides in self.strides:
-            slots[slot] = slots[slot].as_strided(sizes, strides)
-
-
 class _Segment:
     """Nodes that go into one program."""
 
@@ -210,7 +147,7 @@ class _Builder:
                 outputs = [self.outside(out) for out in node.args[0]]
             elif node not in self.slot_of and (self.segment is None or node not in self.segment.ids):
                 self.call(node)
-        self.drop_early({out.slot for out in outputs if isinstance(out, _Slot)}, arguments)
+        self.drop_early({out.slot for out in outputs if isinstance(out, Slot)})
         if self.outside_steps:
             self.ledger.eager += self.outside_steps
             steps = "; ".join(f"{op} x {count}: {why}" for (op, why), count in self.outside_steps.most_common())
@@ -244,7 +181,7 @@ class _Builder:
 
     def outside(self, arg: Any) -> Any:
         if isinstance(arg, Node):
-            return self.numbers[arg] if arg in self.numbers else _Slot(self.slot_of[arg])
+            return self.numbers[arg] if arg in self.numbers else Slot(self.slot_of[arg])
         return concrete(arg)
 
     # -- one node
@@ -321,13 +258,13 @@ class _Builder:
             with unset_fake_temporarily(), _disable_current_modes(), torch.no_grad():
                 fill = self.slots
                 value = node.target(
-                    *map_aggregate(args, lambda a: fill[a.slot] if isinstance(a, _Slot) else a),
-                    **map_aggregate(kwargs, lambda a: fill[a.slot] if isinstance(a, _Slot) else a),
+                    *map_aggregate(args, lambda a: fill[a.slot] if isinstance(a, Slot) else a),
+                    **map_aggregate(kwargs, lambda a: fill[a.slot] if isinstance(a, Slot) else a),
                 )
             self.new_slot(node, value)
             self.constant.add(node)
             return
-        self.steps.append(_Call(node.target, args, kwargs, self.new_slot(node)))
+        self.steps.append(Call(node.target, args, kwargs, self.new_slot(node)))
         if why is not None:
             op = full_name(node.target) if isinstance(node.target, torch._ops.OpOverload) else str(node.target)
             self.outside_steps[op, why] += 1
@@ -356,7 +293,7 @@ class _Builder:
             for node in segment.nodes
             if not isinstance(segment.ids[node], list) and any(user not in segment.members for user in node.users)
         ]
-        # A list whose elements were taken apart inside is complete; one that leaves whole does not occur in aten graphs.
+        # A list whose elements were taken apart is complete; one that leaves whole does not occur in aten graphs.
         # Views are taken outside, on what they view: free, and the outputs share memory as in eager code.
         computed = [node for node in wanted if node not in segment.views]
         for node in wanted:
@@ -381,24 +318,15 @@ class _Builder:
         for arg in node.all_input_nodes:
             self.replay(segment, arg)
         args, kwargs = (map_aggregate(a, self.outside) for a in (node.args, node.kwargs))
-        self.steps.append(_Call(node.target, args, kwargs, self.new_slot(node)))
+        self.steps.append(Call(node.target, args, kwargs, self.new_slot(node)))
 
     def compile(self, segment: _Segment, computed: list[Node]) -> None:
         graph = segment.graph
         ids: list[int] = []
-        first: dict[tuple[int, Node], int] = {}  # what is one value seen through views of the whole -> slot
         strides: list[tuple[int, list[int], list[int]]] = []
         outputs: list[int] = []
         for node in computed:
-            root = node
-            while root in segment.views:
-                root = segment.views[root]
-            value_id = segment.ids[node]
-            if (value_id, root) in first:
-                self.slot_of[node] = first[value_id, root]
-                continue
-            slot = first[value_id, root] = self.new_slot(node)
-            value = node.meta["val"]
+            value_id, slot, value = segment.ids[node], self.new_slot(node), node.meta["val"]
             order = memory_order(value)
             if order is not None:
                 sizes, seen = _sizes(value), dense_strides(_sizes(value))
@@ -408,7 +336,7 @@ class _Builder:
             outputs.append(slot)
         graph.outputs(ids)
         exe = graph.compile(segment.device.index or 0)
-        program = _Program(exe, [self.slot_of[node] for node in segment.inputs], outputs)
+        program = Program(exe, [self.slot_of[node] for node in segment.inputs], outputs)
         program.strides = strides
         for at, node in enumerate(segment.inputs):
             if (change := preparation(node.meta.get("val"), segment.device)) is not None:
@@ -416,22 +344,16 @@ class _Builder:
         self.steps.append(program)
         self.ledger.programs += 1
 
-    def drop_early(self, kept: set[int], arguments: int) -> None:
+    def drop_early(self, kept: set[int]) -> None:
         """Let each step drop the tensors that no later step uses."""
         constants = {self.slot_of[node] for node in self.constant}
         seen = kept | constants
         for step in reversed(self.steps):
             used = (
-                set(step.inputs) if isinstance(step, _Program) else {s.slot for s in _slots((step.args, step.kwargs))}
+                set(step.inputs) if isinstance(step, Program) else {s.slot for s in slots_in((step.args, step.kwargs))}
             )
             step.drop = sorted(used - seen)
             seen |= used
-
-
-def _slots(value: Any) -> list[_Slot]:
-    found: list[_Slot] = []
-    map_aggregate(value, lambda a: found.append(a) if isinstance(a, _Slot) else None)
-    return found
 
 
 def dense_strides(sizes: list[int], order: list[int] | None = None) -> list[int]:
