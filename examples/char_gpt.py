@@ -1,4 +1,4 @@
-"""A character-level GPT on the Python language reference that CPython ships (`pydoc_data.topics`, about 465,000 characters).
+"""A character-level GPT on the Python language reference that CPython ships (`pydoc_data.topics`, 465,000 characters).
 
 Ordinary PyTorch: the device is a name, and nothing here knows which backend answers to it.
 """

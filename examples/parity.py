@@ -5,7 +5,7 @@ only; the distance between the twins and the run shows how far rounding alone dr
 The device may be SLACK times as far away. Measured in units of that distance, torch CPU against itself (float32):
 digits CNN, 110 steps, two seeds: one thread against two 0.7, oneDNN off 2.4, float64 1.2; but a GELU 1e-5 too large 83,
 products with 10-bit mantissas 340, a learning rate 0.1 % too high 2,800. GPT, its first 10 steps: learning rate 160, no
-weight decay 240, products with 10-bit mantissas 22, and the tanh form of GELU 7, which only more steps would tell apart.
+weight decay 240, products with 10-bit mantissas 22, and the tanh form of GELU 7, which only more steps would show.
 """
 
 from __future__ import annotations

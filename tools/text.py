@@ -1,4 +1,4 @@
-"""Refuse what needs no formatter to see: tabs, trailing blanks, lines no reader can follow (clang-format and ruff keep 120), no newline at the end."""
+"""Refuse what needs no formatter to see: tabs, trailing blanks, lines over 120 columns, no newline at the end."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COLUMNS = 250
+COLUMNS = 120
 SUFFIXES = {".cpp", ".h", ".py", ".md", ".toml", ".txt"}
 SENTENCE = re.compile(r'"[^"]{30,}"')  # a message stays in one piece, so that it can be searched for
 

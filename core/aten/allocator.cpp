@@ -1,5 +1,5 @@
-// torch's allocator of the device. Memory belongs to PJRT buffers; the allocator makes cells for storages that are born as
-// bytes and reports what the device's account holds.
+// torch's allocator of the device. Memory belongs to PJRT buffers; the allocator makes cells for storages that are born
+// as bytes and reports what the device's account holds.
 #include <ATen/EmptyTensor.h>
 #include <c10/core/CachingDeviceAllocator.h>
 
@@ -23,7 +23,8 @@ class Allocator final : public c10::DeviceAllocator {
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }  // cells have identity: no raw allocation
   void copy_data(void*, const void*, std::size_t) const override {
-    TORCH_CHECK(false, "[allocator] device memory must be copied with tensor.copy_(), not as bytes (", tag(Code::internal), ")");
+    TORCH_CHECK(false, "[allocator] device memory must be copied with tensor.copy_(), not as bytes (",
+                tag(Code::internal), ")");
   }
 
   bool initialized() override { return exec::Runtime::is_open(); }
@@ -36,10 +37,13 @@ class Allocator final : public c10::DeviceAllocator {
       auto fill = [](c10::CachingAllocator::Stat& stat, int64_t now, int64_t peak, int64_t ever, int64_t freed) {
         stat.current = now, stat.peak = peak, stat.allocated = ever, stat.freed = freed;
       };
-      const int64_t now = device.allocated.load(), peak = std::max(now, device.peak.load()), total = device.total.load();
-      for (auto* bytes : {&s.allocated_bytes, &s.active_bytes, &s.reserved_bytes, &s.requested_bytes}) fill((*bytes)[0], now, peak, total, total - now);
+      const int64_t now = device.allocated.load(), peak = std::max(now, device.peak.load()),
+                    total = device.total.load();
+      for (auto* bytes : {&s.allocated_bytes, &s.active_bytes, &s.reserved_bytes, &s.requested_bytes})
+        fill((*bytes)[0], now, peak, total, total - now);
       const int64_t made = device.allocations.load(), freed = device.frees.load();
-      for (auto* count : {&s.allocation, &s.active, &s.segment}) fill((*count)[0], made - freed, made - freed, made, freed);
+      for (auto* count : {&s.allocation, &s.active, &s.segment})
+        fill((*count)[0], made - freed, made - freed, made, freed);
       return s;
     });
   }

@@ -39,28 +39,34 @@ bool is_ours(const at::Tensor& t) { return t.defined() && t.device().type() == k
 
 Cell& cell_of(const c10::StorageImpl& s) {
   const c10::DataPtr& p = const_cast<c10::StorageImpl&>(s)._mutable_data_ptr_no_checks();
-  if (void* context = p.get_context(); context && p.get_deleter() == &delete_cell) [[likely]] return *static_cast<Cell*>(context);
+  if (void* context = p.get_context(); context && p.get_deleter() == &delete_cell) [[likely]]
+    return *static_cast<Cell*>(context);
   // torch wraps a storage's address once more when it writes files and for DLPack: the address is the cell.
   auto* cell = static_cast<Cell*>(p.get());
-  check(cell && cell->magic == Cell::kMagic, Code::internal, "storage", "must be a storage of this device from its beginning, got another address");
+  check(cell && cell->magic == Cell::kMagic, Code::internal, "storage",
+        "must be a storage of this device from its beginning, got another address");
   return *cell;
 }
 Cell& cell_of(const at::Tensor& t) {
   const auto* impl = t.unsafeGetTensorImpl();
   if (!impl->has_storage() || impl->layout() != c10::kStrided) [[unlikely]]
-    fail(Code::layout_unsupported, "tensor", ::torchport::str("must be a strided tensor, got layout ", impl->layout()), ".to_dense() first");
+    fail(Code::layout_unsupported, "tensor", ::torchport::str("must be a strided tensor, got layout ", impl->layout()),
+         ".to_dense() first");
   return cell_of(*impl->unsafe_storage().unsafeGetStorageImpl());
 }
 
 c10::Storage make_storage(pjrt::BufferPtr buffer, Dtype dtype, at::IntArrayRef dims, int device) {
   auto* cell = new Cell;
-  cell->buffer = std::move(buffer), cell->dtype = dtype, cell->dims.assign(dims.begin(), dims.end()), cell->device = static_cast<int16_t>(device);
+  cell->buffer = std::move(buffer), cell->dtype = dtype, cell->dims.assign(dims.begin(), dims.end()),
+  cell->device = static_cast<int16_t>(device);
   const size_t bytes = static_cast<size_t>(cell->numel()) * size_of(dtype);
-  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, data_ptr(cell), allocator(), /*resizable=*/true));
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, data_ptr(cell),
+                                                            allocator(), /*resizable=*/true));
 }
 
 at::Tensor make_tensor(pjrt::BufferPtr buffer, Dtype dtype, at::IntArrayRef sizes, int device) {
-  auto t = at::detail::make_tensor<c10::TensorImpl>(make_storage(std::move(buffer), dtype, sizes, device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+  auto t = at::detail::make_tensor<c10::TensorImpl>(make_storage(std::move(buffer), dtype, sizes, device),
+                                                    c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
                                                     c10::scalarTypeToTypeMeta(to_torch(dtype)));
   if (sizes.size() != 1 || sizes[0] != 0) t.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
   return t;
@@ -83,7 +89,8 @@ at::Tensor make_strided(Dtype dtype, at::IntArrayRef sizes, at::IntArrayRef stri
     for (int64_t d : order) dims.push_back(sizes[d]);
   else
     dims.push_back(static_cast<int64_t>(at::detail::computeStorageNbytes(sizes, strides, 1)));
-  auto t = at::detail::make_tensor<c10::TensorImpl>(make_storage({}, dtype, dims, device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+  auto t = at::detail::make_tensor<c10::TensorImpl>(make_storage({}, dtype, dims, device),
+                                                    c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
                                                     c10::scalarTypeToTypeMeta(to_torch(dtype)));
   t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return t;

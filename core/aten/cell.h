@@ -1,5 +1,5 @@
-// A storage of the device: a mutable cell that holds an immutable buffer. Tensors are torch's own sizes, strides and offset
-// over it, so every alias sees what an in-place op swaps in.
+// A storage of the device: a mutable cell that holds an immutable buffer. Tensors are torch's own sizes, strides and
+// offset over it, so every alias sees what an in-place op swaps in.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/core/Allocator.h>
@@ -12,10 +12,10 @@ namespace torchport::aten {
 
 struct Cell {
   static constexpr uint64_t kMagic = 0x746f726368706f72;
-  const uint64_t magic = kMagic;       // first, so that an address can be told from one that is no cell
-  pjrt::BufferPtr buffer;              // null: nothing was ever written; reads as zeros
-  Dtype dtype = Dtype::u8;             // of the dense value
-  c10::SmallVector<int64_t, 5> dims;   // of the dense value
+  const uint64_t magic = kMagic;      // first, so that an address can be told from one that is no cell
+  pjrt::BufferPtr buffer;             // null: nothing was ever written; reads as zeros
+  Dtype dtype = Dtype::u8;            // of the dense value
+  c10::SmallVector<int64_t, 5> dims;  // of the dense value
   int16_t device = 0;
 
   int64_t numel() const;

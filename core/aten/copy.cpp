@@ -1,12 +1,12 @@
 // Between host and device, between devices, and single values.
 #include <ATen/EmptyTensor.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/_conj.h>
 #include <ATen/ops/_neg_view.h>
 #include <ATen/ops/conj_physical.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/neg.h>
-#include <ATen/native/Resize.h>
 #include <torch/library.h>
 
 #include "aten/kernel.h"
@@ -17,7 +17,8 @@ namespace torchport::aten {
 namespace {
 
 bool shows_all(const at::Tensor& t, const Cell& cell) {
-  return from_torch(t.scalar_type()) == cell.dtype && t.storage_offset() == 0 && t.is_contiguous() && t.numel() == cell.numel();
+  return from_torch(t.scalar_type()) == cell.dtype && t.storage_offset() == 0 && t.is_contiguous() &&
+         t.numel() == cell.numel();
 }
 
 // The tensor without lazy conjugate and negative bits.
@@ -48,7 +49,8 @@ at::Tensor share(pjrt::BufferPtr buffer, const Cell& like, at::IntArrayRef sizes
 
 void to_host(const at::Tensor& dst, const at::Tensor& src) {
   const at::Tensor expanded = dst.sizes() == src.sizes() ? src : src.expand(dst.sizes());
-  const at::Tensor dense_src = whole(expanded.scalar_type() == dst.scalar_type() ? expanded : expanded.to(dst.scalar_type()));
+  const at::Tensor dense_src =
+      whole(expanded.scalar_type() == dst.scalar_type() ? expanded : expanded.to(dst.scalar_type()));
   const pjrt::BufferPtr value = cell_of(dense_src).buffer;
   trace::poll(cell_of(dense_src).device);
   exec::Runtime::get().counters.host_syncs.fetch_add(1, std::memory_order_relaxed);
@@ -68,7 +70,8 @@ void to_device(const at::Tensor& dst, const at::Tensor& src) {
   const Dtype d = from_torch(host.scalar_type());
   auto& device = runtime.device(cell.device);
   device.reserve(static_cast<int64_t>(host.nbytes()), "copy to device");
-  const pjrt::BufferPtr value = runtime.client().to_device(host.const_data_ptr(), d, host.sizes().data(), host.sizes().size(), device);
+  const pjrt::BufferPtr value =
+      runtime.client().to_device(host.const_data_ptr(), d, host.sizes().data(), host.sizes().size(), device);
   if (shows_all(dst, cell) && host.sizes() == dst.sizes()) {
     cell.buffer = value;
     cell.dims.assign(dst.sizes().begin(), dst.sizes().end());
@@ -92,10 +95,14 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool) {
     at::Tensor self = plain(source), dst = target;
     if (dst.is_conj()) dst = at::_conj(dst), self = at::conj_physical(self);
     if (dst.is_neg()) dst = at::_neg_view(dst), self = at::neg(self);
-    if (!is_ours(dst)) to_host(dst, self);
-    else if (!is_ours(self)) to_device(dst, self);
-    else if (cell_of(self).device != cell_of(dst).device) between_devices(dst, self);
-    else copy_on_device(dst, self);
+    if (!is_ours(dst))
+      to_host(dst, self);
+    else if (!is_ours(self))
+      to_device(dst, self);
+    else if (cell_of(self).device != cell_of(dst).device)
+      between_devices(dst, self);
+    else
+      copy_on_device(dst, self);
     return target;
   });
 }
@@ -113,7 +120,8 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   return guarded([&]() -> at::Scalar {
-    at::Tensor host = at::detail::empty_cpu({}, self.scalar_type(), c10::nullopt, c10::nullopt, c10::nullopt, c10::nullopt);
+    at::Tensor host =
+        at::detail::empty_cpu({}, self.scalar_type(), c10::nullopt, c10::nullopt, c10::nullopt, c10::nullopt);
     to_host(host, self.dim() == 0 ? self : self.reshape({}));
     return host.item();
   });
@@ -139,8 +147,9 @@ void record_stream(at::Tensor&, c10::Stream) {}
 
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   if (self.sizes() != other.sizes()) return false;
-  TORCH_CHECK(self.scalar_type() == other.scalar_type(), "[equal] must get two tensors of one dtype (Expected object of data type ", self.scalar_type(), " but got ", other.scalar_type(), ") (",
-              tag(Code::dtype_mismatch), ")");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(),
+              "[equal] must get two tensors of one dtype (Expected object of data type ", self.scalar_type(),
+              " but got ", other.scalar_type(), ") (", tag(Code::dtype_mismatch), ")");
   return self.eq(other).all().item<bool>();
 }
 

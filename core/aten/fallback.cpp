@@ -26,7 +26,7 @@ std::map<std::string, FallbackCount> ledger;
 // A device storage's copy on the host; tensors over it keep their sizes, strides, offset and aliasing.
 struct Mirror {
   c10::StorageImpl* device;
-  at::Tensor bytes;  // u8, the whole storage
+  at::Tensor bytes;             // u8, the whole storage
   std::vector<uint8_t> before;  // content when only a comparison tells whether the kernel wrote it
   bool written = false;
 };
@@ -53,7 +53,9 @@ class Fallback {
 
  private:
   // Kernels that write these although their schema does not say so.
-  static bool hidden_write(const std::string& name) { return name == "running_mean" || name == "running_var" || name == "noise"; }
+  static bool hidden_write(const std::string& name) {
+    return name == "running_mean" || name == "running_var" || name == "noise";
+  }
 
   c10::IValue to_host(const c10::IValue& v, const c10::Argument& arg) {
     const bool written = arg.alias_info() && arg.alias_info()->isWrite();
@@ -65,7 +67,8 @@ class Fallback {
     }
     if (v.isOptionalTensorList()) {
       c10::List<std::optional<at::Tensor>> list;
-      for (const std::optional<at::Tensor>& t : v.toOptionalTensorList()) list.push_back(t ? std::optional(host(*t, written, false)) : std::nullopt);
+      for (const std::optional<at::Tensor>& t : v.toOptionalTensorList())
+        list.push_back(t ? std::optional(host(*t, written, false)) : std::nullopt);
       return list;
     }
     if (v.isDevice() && v.toDevice().type() == kDevice) {
@@ -90,7 +93,8 @@ class Fallback {
     for (Mirror& m : mirrors_)
       if (m.device == storage) mirror = &m;
     if (!mirror) {
-      at::Tensor raw = at::detail::empty_cpu({static_cast<int64_t>(storage->nbytes())}, at::kByte, c10::nullopt, c10::nullopt, c10::nullopt, c10::nullopt);
+      at::Tensor raw = at::detail::empty_cpu({static_cast<int64_t>(storage->nbytes())}, at::kByte, c10::nullopt,
+                                             c10::nullopt, c10::nullopt, c10::nullopt);
       if (storage->nbytes() > 0) {
         if (cell.buffer) {
           trace::poll(cell.device);
@@ -124,11 +128,13 @@ class Fallback {
       if (!m.written || m.device->nbytes() == 0) continue;
       Cell& cell = cell_of(*m.device);
       auto& runtime = exec::Runtime::get();
-      cell.buffer = runtime.client().to_device(p, cell.dtype, cell.dims.data(), cell.dims.size(), runtime.device(cell.device));
+      cell.buffer =
+          runtime.client().to_device(p, cell.dtype, cell.dims.data(), cell.dims.size(), runtime.device(cell.device));
       bytes_ += static_cast<int64_t>(m.device->nbytes());
     }
     for (auto& [ours, theirs, written] : pairs_) {  // out= that the kernel resized
-      if (!written || (theirs.sizes() == ours.sizes() && theirs.storage().unsafeGetStorageImpl() == mirror_of(ours))) continue;
+      if (!written || (theirs.sizes() == ours.sizes() && theirs.storage().unsafeGetStorageImpl() == mirror_of(ours)))
+        continue;
       ours.resize_(theirs.sizes());
       ours.copy_(theirs);
     }
@@ -154,14 +160,18 @@ class Fallback {
     for (auto& [ours, theirs, written] : pairs_)
       if (theirs.unsafeGetTensorImpl() == t.unsafeGetTensorImpl()) return ours;
     for (auto& [ours, theirs, written] : pairs_)
-      if (t.has_storage() && t.numel() > 0 && theirs.storage().unsafeGetStorageImpl() == t.storage().unsafeGetStorageImpl()) {  // a view of an argument
-        at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(ours.storage()), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), t.dtype());
+      if (t.has_storage() && t.numel() > 0 &&
+          theirs.storage().unsafeGetStorageImpl() == t.storage().unsafeGetStorageImpl()) {  // a view of an argument
+        at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(
+            c10::Storage(ours.storage()), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), t.dtype());
         view.unsafeGetTensorImpl()->set_storage_offset(t.storage_offset());
         view.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides());
         return view;
       }
-    check(t.layout() == c10::kStrided && !t.is_quantized(), Code::layout_unsupported, schema_.name(), "gives a sparse or quantised tensor, which this device has no kernels for", "run this step on the CPU");
-    at::Tensor out = at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::Device(kDevice, static_cast<c10::DeviceIndex>(device_))));
+    check(t.layout() == c10::kStrided && !t.is_quantized(), Code::layout_unsupported, schema_.name(),
+          "gives a sparse or quantised tensor, which this device has no kernels for", "run this step on the CPU");
+    at::Tensor out = at::empty_strided(
+        t.sizes(), t.strides(), t.options().device(c10::Device(kDevice, static_cast<c10::DeviceIndex>(device_))));
     out.copy_(t);
     bytes_ += static_cast<int64_t>(t.nbytes());
     return out;
@@ -207,14 +217,18 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
     const auto& n = op.operator_name();
     const std::string name = n.name + (n.overload_name.empty() ? "" : "." + n.overload_name);
     for (const c10::IValue& v : torch::jit::last(*stack, op.schema().arguments().size()))
-      if (v.isTensor() && v.toTensor().defined() && (v.toTensor().layout() != c10::kStrided || v.toTensor().is_quantized()))
-        fail(Code::layout_unsupported, name, "has no kernel for sparse or quantised tensors on this device", "tensor.to_dense() or tensor.dequantize() first");
+      if (v.isTensor() && v.toTensor().defined() &&
+          (v.toTensor().layout() != c10::kStrided || v.toTensor().is_quantized()))
+        fail(Code::layout_unsupported, name, "has no kernel for sparse or quantised tensors on this device",
+             "tensor.to_dense() or tensor.dequantize() first");
     if (env("TORCHPORT_FALLBACK") == "error")
-      fail(Code::fallback_refused, name, ::torchport::str("has no lowering for this device, at ", trace::python_line()), "unset TORCHPORT_FALLBACK, or move this step to the CPU");
+      fail(Code::fallback_refused, name, ::torchport::str("has no lowering for this device, at ", trace::python_line()),
+           "unset TORCHPORT_FALLBACK, or move this step to the CPU");
     const auto start = std::chrono::steady_clock::now();
     Fallback call(op, *stack);
     call.run();
-    const int64_t us = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
+    const int64_t us =
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
     const std::string line = trace::python_line();
     std::lock_guard lock(ledger_mutex);
     FallbackCount& c = ledger[name];

@@ -17,7 +17,8 @@ namespace {
 class PhiloxGenerator final : public c10::GeneratorImpl {
  public:
   explicit PhiloxGenerator(int device)
-      : c10::GeneratorImpl(c10::Device(kDevice, static_cast<c10::DeviceIndex>(device)), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+      : c10::GeneratorImpl(c10::Device(kDevice, static_cast<c10::DeviceIndex>(device)),
+                           c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
 
   void set_current_seed(uint64_t seed) override { seed_ = seed, offset_ = 0; }
   void set_offset(uint64_t offset) override { offset_ = offset; }
@@ -30,7 +31,8 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
   // 16 bytes: seed, offset. The same form as CUDA's, so that code which slices the state keeps working.
   void set_state(const c10::TensorImpl& state) override {
     at::detail::check_rng_state(state);
-    TORCH_CHECK(state.numel() == 16, "[rng_state] must have 16 bytes (seed, offset), got ", state.numel(), " (", tag(Code::bad_value), ")");
+    TORCH_CHECK(state.numel() == 16, "[rng_state] must have 16 bytes (seed, offset), got ", state.numel(), " (",
+                tag(Code::bad_value), ")");
     const auto* p = static_cast<const uint8_t*>(state.data());
     std::memcpy(&seed_, p, 8);
     std::memcpy(&offset_, p + 8, 8);
@@ -59,7 +61,9 @@ class PhiloxGenerator final : public c10::GeneratorImpl {
 
 }  // namespace
 
-at::Generator new_generator(int device) { return at::make_generator<PhiloxGenerator>(device < 0 ? current_device() : device); }
+at::Generator new_generator(int device) {
+  return at::make_generator<PhiloxGenerator>(device < 0 ? current_device() : device);
+}
 
 namespace {
 std::mutex seed_mutex;
@@ -93,7 +97,9 @@ void manual_seed_all(uint64_t seed) {
 std::pair<uint64_t, uint64_t> reserve_random(const at::Generator* generator, int device, int64_t blocks) {
   const at::Generator& g = generator && generator->defined() ? *generator : default_generator(device);
   auto* philox = dynamic_cast<PhiloxGenerator*>(g.unsafeGetGeneratorImpl());
-  check(philox, Code::device_mismatch, "generator", str("must be a generator of device ", device_name(), ", got one of ", g.device().str(), " (Expected a '", device_name(), "' device type for generator)"),
+  check(philox, Code::device_mismatch, "generator",
+        str("must be a generator of device ", device_name(), ", got one of ", g.device().str(), " (Expected a '",
+            device_name(), "' device type for generator)"),
         "torch.Generator(device='" + device_name() + "')");
   std::lock_guard lock(philox->mutex_);
   return philox->reserve(static_cast<uint64_t>(blocks));

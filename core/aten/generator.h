@@ -1,5 +1,5 @@
-// The device's random generator: Philox counters. A program takes (seed, offset) and uses `blocks` blocks of four 32-bit
-// numbers from there, so the host decides the sequence without waiting for the device.
+// The device's random generator: Philox counters. A program takes (seed, offset) and uses `blocks` blocks of four
+// 32-bit numbers from there, so the host decides the sequence without waiting for the device.
 #pragma once
 #include <ATen/core/Generator.h>
 

@@ -17,7 +17,8 @@ std::string plain(const std::string& overload) {
 }
 c10::OperatorHandle handle(const std::string& op) {
   const size_t dot = op.find('.');
-  const auto found = c10::Dispatcher::singleton().findSchema({"aten::" + op.substr(0, dot), dot == std::string::npos ? "" : op.substr(dot + 1)});
+  const auto found = c10::Dispatcher::singleton().findSchema(
+      {"aten::" + op.substr(0, dot), dot == std::string::npos ? "" : op.substr(dot + 1)});
   check(found.has_value(), Code::op_unsupported, op, "must be an op that PyTorch has");
   return *found;
 }
@@ -63,7 +64,8 @@ std::vector<int> GraphBuilder::node(const std::string& overload, std::vector<gra
   const std::string name = plain(overload);
   check(ops::find(name), Code::op_unsupported, name, "has no lowering");
   const auto& spec = specs(overload);
-  check(spec.size() == args.size(), Code::bad_value, name, ::torchport::str("must get ", spec.size(), " arguments, got ", args.size()));
+  check(spec.size() == args.size(), Code::bad_value, name,
+        ::torchport::str("must get ", spec.size(), " arguments, got ", args.size()));
   auto schema = std::make_shared<graph::Schema>();
   schema->name = name;
   for (const ArgSpec& s : spec) schema->args.push_back(s.name);
@@ -105,15 +107,18 @@ std::unique_ptr<Compiled> GraphBuilder::compile(int device, const std::string& n
 }
 
 std::vector<at::Tensor> Compiled::call(const std::vector<at::Tensor>& tensors) const {
-  check(tensors.size() == inputs_.size(), Code::bad_value, program_->name, ::torchport::str("must get ", inputs_.size(), " tensors, got ", tensors.size()));
+  check(tensors.size() == inputs_.size(), Code::bad_value, program_->name,
+        ::torchport::str("must get ", inputs_.size(), " tensors, got ", tensors.size()));
   std::vector<pjrt::BufferPtr> held;
   std::vector<pjrt::Buffer*> raw;
   for (size_t i = 0; i < tensors.size(); ++i) {
     at::Tensor t = tensors[i];
     check(is_ours(t) && type_of(t) == inputs_[i], Code::shape_mismatch, program_->name,
-          ::torchport::str("input ", i, " must be ", text(inputs_[i]), " on ", device_name(), ", got ", text(type_of(t)), " on ", t.device().str()));
+          ::torchport::str("input ", i, " must be ", text(inputs_[i]), " on ", device_name(), ", got ",
+                           text(type_of(t)), " on ", t.device().str()));
     Cell* cell = &cell_of(t);
-    if (!(cell->type() == inputs_[i]) || !t.is_contiguous() || t.storage_offset() != 0) {  // a view: the program takes dense values
+    if (!(cell->type() == inputs_[i]) || !t.is_contiguous() ||
+        t.storage_offset() != 0) {  // a view: the program takes dense values
       at::Tensor dense = make_tensor({}, inputs_[i].dtype, inputs_[i].dims, cell->device);
       copy_on_device(dense, t);
       held.push_back(buffer_of(cell_of(dense)));
@@ -123,15 +128,19 @@ std::vector<at::Tensor> Compiled::call(const std::vector<at::Tensor>& tensors) c
     raw.push_back(held.back().get());
   }
   uint64_t seed = 0, offset = 0;
-  if (program_->plan.rng_blocks > 0) std::tie(seed, offset) = reserve_random(nullptr, device_, program_->plan.rng_blocks);
+  if (program_->plan.rng_blocks > 0)
+    std::tie(seed, offset) = reserve_random(nullptr, device_, program_->plan.rng_blocks);
   auto donatable = std::make_unique<bool[]>(raw.size());
   std::vector<pjrt::BufferPtr> outputs(program_->num_outputs());
-  trace::launch({*program_, raw, donatable.get(), {}, seed, offset, exec::Runtime::get().device(device_)}, outputs.data());
+  trace::launch({*program_, raw, donatable.get(), {}, seed, offset, exec::Runtime::get().device(device_)},
+                outputs.data());
   std::vector<at::Tensor> results;
   size_t next = 0;
   const exec::Lowered& plan = program_->plan;
   for (size_t i = 0; i < plan.results.size(); ++i)
-    results.push_back(plan.defined[i] ? make_tensor(std::move(outputs[next++]), plan.results[i].dtype, plan.results[i].dims, device_) : at::Tensor());
+    results.push_back(
+        plan.defined[i] ? make_tensor(std::move(outputs[next++]), plan.results[i].dtype, plan.results[i].dims, device_)
+                        : at::Tensor());
   return results;
 }
 

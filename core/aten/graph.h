@@ -13,7 +13,8 @@ namespace torchport::aten {
 // A compiled graph, called with one tensor an input.
 class Compiled {
  public:
-  Compiled(std::shared_ptr<const exec::Program> p, std::vector<Type> inputs, int device) : program_(std::move(p)), inputs_(std::move(inputs)), device_(device) {}
+  Compiled(std::shared_ptr<const exec::Program> p, std::vector<Type> inputs, int device)
+      : program_(std::move(p)), inputs_(std::move(inputs)), device_(device) {}
   std::vector<at::Tensor> call(const std::vector<at::Tensor>&) const;
   const exec::Program& program() const { return *program_; }
 
@@ -27,7 +28,8 @@ class GraphBuilder {
  public:
   GraphBuilder();
   int input(const Type&);
-  // overload: "aten::add.Tensor"; one attribute a schema argument. Returns the outputs' values, -1 for an undefined one.
+  // overload: "aten::add.Tensor"; one attribute a schema argument. Returns the outputs' values, -1 for an undefined
+  // one.
   std::vector<int> node(const std::string& overload, std::vector<graph::Attr>);
   // The value through a strided view of its dense, contiguous form.
   int view(int value, Dtype, const Dims& sizes, const Dims& strides, int64_t offset);

@@ -1,5 +1,5 @@
-// What c10 asks of a device: the current one, streams, events. PJRT runs a device's programs in the order of their data, so
-// every stream of a device is the same queue; streams keep their identity, events mark points of that queue.
+// What c10 asks of a device: the current one, streams, events. PJRT runs a device's programs in the order of their
+// data, so every stream of a device is the same queue; streams keep their identity, events mark points of that queue.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <atomic>
@@ -22,16 +22,23 @@ c10::StreamId& stream_of(c10::DeviceIndex d) {
 }
 
 c10::Stream make_stream(c10::Device d, c10::StreamId id) { return c10::Stream(c10::Stream::UNSAFE, d, id); }
-c10::Device with_index(c10::Device d) { return d.has_index() ? d : c10::Device(kDevice, static_cast<c10::DeviceIndex>(current_device())); }
+c10::Device with_index(c10::Device d) {
+  return d.has_index() ? d : c10::Device(kDevice, static_cast<c10::DeviceIndex>(current_device()));
+}
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kDevice; }
   c10::Device exchangeDevice(c10::Device d) const override {
-    return guarded([&] { return c10::Device(kDevice, static_cast<c10::DeviceIndex>(exchange_current_device(d.has_index() ? d.index() : current_device()))); });
+    return guarded([&] {
+      return c10::Device(kDevice, static_cast<c10::DeviceIndex>(
+                                      exchange_current_device(d.has_index() ? d.index() : current_device())));
+    });
   }
   c10::Device getDevice() const override { return {kDevice, static_cast<c10::DeviceIndex>(current_device())}; }
   void setDevice(c10::Device d) const override {
-    guarded([&] { if (d.has_index()) exchange_current_device(d.index()); });
+    guarded([&] {
+      if (d.has_index()) exchange_current_device(d.index());
+    });
   }
   void uncheckedSetDevice(c10::Device d) const noexcept override {
     if (d.has_index() && d.index() != current_device()) {
@@ -46,9 +53,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     const auto index = d.has_index() ? d.index() : static_cast<c10::DeviceIndex>(current_device());
     return make_stream({kDevice, index}, stream_of(index));
   }
-  c10::Stream getDefaultStream(c10::Device d) const override {
-    return make_stream(with_index(d), 0);
-  }
+  c10::Stream getDefaultStream(c10::Device d) const override { return make_stream(with_index(d), 0); }
   c10::Stream getStreamFromGlobalPool(c10::Device d, bool) const override { return getNewStream(d, 0); }
   c10::Stream getNewStream(c10::Device d, int) const override {
     return make_stream(with_index(d), next_stream.fetch_add(1));
@@ -58,7 +63,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     const c10::StreamId old = std::exchange(current, s.id());
     return make_stream(s.device(), old);
   }
-  void* getStreamNativeHandle(const c10::Stream s) const override { return reinterpret_cast<void*>(static_cast<intptr_t>(s.id())); }
+  void* getStreamNativeHandle(const c10::Stream s) const override {
+    return reinterpret_cast<void*>(static_cast<intptr_t>(s.id()));
+  }
   bool queryStream(const c10::Stream& s) const override {
     return guarded([&] { return trace::is_idle(s.device_index()); });
   }
@@ -69,7 +76,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     guarded([&] { trace::synchronize(d < 0 ? current_device() : d); });
   }
 
-  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override { delete static_cast<trace::Mark*>(event); }
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    delete static_cast<trace::Mark*>(event);
+  }
   void record(void** event, const c10::Stream& s, const c10::DeviceIndex, const c10::EventFlag) const override {
     guarded([&] {
       auto* fresh = new trace::Mark(s.device_index());
@@ -84,9 +93,14 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
     TORCH_CHECK(from && to, "[event] both events must be recorded before elapsed_time (", tag(Code::bad_value), ")");
-    return guarded([&] { return static_cast<double>(static_cast<trace::Mark*>(to)->time_ns() - static_cast<trace::Mark*>(from)->time_ns()) / 1e6; });
+    return guarded([&] {
+      return static_cast<double>(static_cast<trace::Mark*>(to)->time_ns() -
+                                 static_cast<trace::Mark*>(from)->time_ns()) /
+             1e6;
+    });
   }
-  void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}  // PJRT keeps what a launch reads
+  void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {
+  }  // PJRT keeps what a launch reads
 
   c10::DeviceIndex deviceCount() const noexcept override {
     try {

@@ -7,13 +7,12 @@
 #include "aten/storage.h"
 #include "exec/runtime.h"
 
-
 namespace torchport::aten {
 
 namespace {
 
-// "Pinned" host memory is ordinary memory that remembers being asked for: PJRT copies from any host memory, so pin_memory()
-// keeps its meaning to the program without a second copy.
+// "Pinned" host memory is ordinary memory that remembers being asked for: PJRT copies from any host memory, so
+// pin_memory() keeps its meaning to the program without a second copy.
 class PinnedAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -54,7 +53,9 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     guarded([] { exec::Runtime::get(); });
   }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return exec::Runtime::is_open(); }
-  c10::DeviceIndex deviceCount() const override { return isAvailable() ? static_cast<c10::DeviceIndex>(exec::Runtime::get().device_count()) : 0; }
+  c10::DeviceIndex deviceCount() const override {
+    return isAvailable() ? static_cast<c10::DeviceIndex>(exec::Runtime::get().device_count()) : 0;
+  }
   void setCurrentDevice(c10::DeviceIndex d) const override {
     guarded([&] { set_current_device(d); });
   }
@@ -62,7 +63,9 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex d) const override {
     return guarded([&] { return static_cast<c10::DeviceIndex>(exchange_current_device(d)); });
   }
-  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex d) const override { return d < 0 ? getCurrentDevice() : exchangeDevice(d); }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex d) const override {
+    return d < 0 ? getCurrentDevice() : exchangeDevice(d);
+  }
 
   const at::Generator& getDefaultGenerator(c10::DeviceIndex d) const override {
     return guarded([&]() -> const at::Generator& { return default_generator(d); });
@@ -70,13 +73,17 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   at::Generator getNewGenerator(c10::DeviceIndex d) const override {
     return guarded([&] { return new_generator(d); });
   }
-  at::Device getDeviceFromPtr(void*) const override { return {kDevice, static_cast<c10::DeviceIndex>(current_device())}; }
+  at::Device getDeviceFromPtr(void*) const override {
+    return {kDevice, static_cast<c10::DeviceIndex>(current_device())};
+  }
   bool isPinnedPtr(const void* p) const override { return PinnedAllocator::holds(p); }
   at::Allocator* getPinnedMemoryAllocator() const override {
     static auto* a = new PinnedAllocator;
     return a;
   }
-  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override { resize_storage(storage.unsafeGetStorageImpl(), bytes); }
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
+    resize_storage(storage.unsafeGetStorageImpl(), bytes);
+  }
 };
 
 const bool registered = [] {

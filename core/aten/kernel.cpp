@@ -25,19 +25,23 @@ ArgKind kind_of(const c10::TypePtr& type) {
     case K::TensorType: return ArgKind::tensor;
     case K::NumberType: return ArgKind::number;
     case K::FloatType: return ArgKind::real;
-    case K::IntType: case K::SymIntType: return ArgKind::integer;
-    case K::BoolType: case K::SymBoolType: return ArgKind::boolean;
+    case K::IntType:
+    case K::SymIntType: return ArgKind::integer;
+    case K::BoolType:
+    case K::SymBoolType: return ArgKind::boolean;
     case K::StringType: return ArgKind::text;
     case K::ScalarTypeType: return ArgKind::dtype;
     case K::DeviceObjType: return ArgKind::device;
     case K::GeneratorType: return ArgKind::generator;
-    case K::LayoutType: case K::MemoryFormatType: return ArgKind::ignored;
+    case K::LayoutType:
+    case K::MemoryFormatType: return ArgKind::ignored;
     case K::ListType: {
       c10::TypePtr e = t->castRaw<c10::ListType>()->getElementType();
       if (e->kind() == K::OptionalType) return ArgKind::optional_tensor_list;
       switch (e->kind()) {
         case K::TensorType: return ArgKind::tensor_list;
-        case K::IntType: case K::SymIntType: return ArgKind::integers;
+        case K::IntType:
+        case K::SymIntType: return ArgKind::integers;
         case K::FloatType: return ArgKind::reals;
         case K::BoolType: return ArgKind::booleans;
         case K::NumberType: return ArgKind::numbers;
@@ -45,7 +49,9 @@ ArgKind kind_of(const c10::TypePtr& type) {
       }
       [[fallthrough]];
     }
-    default: fail(Code::internal, "schema", ::torchport::str("has an argument of type ", type->str(), ", which no lowering takes"));
+    default:
+      fail(Code::internal, "schema",
+           ::torchport::str("has an argument of type ", type->str(), ", which no lowering takes"));
   }
 }
 
@@ -76,14 +82,19 @@ exec::Settings current_settings() {
 
 void check_cast(c10::ScalarType from, c10::ScalarType to) {
   if (!c10::canCast(from, to)) [[unlikely]]
-    fail(Code::dtype_cast, "out", ::torchport::str("must have a dtype that holds the result: result type ", c10::toString(from), " can't be cast to the desired output type ", c10::toString(to)));
+    fail(Code::dtype_cast, "out",
+         ::torchport::str("must have a dtype that holds the result: result type ", c10::toString(from),
+                          " can't be cast to the desired output type ", c10::toString(to)));
 }
 
 void check_no_overlap(const at::Tensor& t) {
   const auto sizes = t.sizes(), strides = t.strides();
   for (size_t i = 0; i < sizes.size(); ++i)
     if (sizes[i] > 1 && strides[i] == 0) [[unlikely]]
-      fail(Code::overlap, "in-place", "must not write a tensor in which more than one element refers to a single memory location (unsupported operation)", "tensor.clone() first");
+      fail(Code::overlap, "in-place",
+           "must not write a tensor in which more than one element refers to a single memory location (unsupported "
+           "operation)",
+           "tensor.clone() first");
 }
 
 std::vector<ArgSpec> read_schema(const c10::FunctionSchema& schema) {
@@ -94,7 +105,8 @@ std::vector<ArgSpec> read_schema(const c10::FunctionSchema& schema) {
     spec.kind = kind_of(arg.real_type());
     if (spec.name == "pin_memory" || spec.name == "non_blocking") spec.kind = ArgKind::ignored;
     spec.written = arg.alias_info() && arg.alias_info()->isWrite();
-    if ((spec.kind == ArgKind::number || spec.kind == ArgKind::real) && arg.default_value() && !arg.default_value()->isNone() && arg.default_value()->isScalar()) {
+    if ((spec.kind == ArgKind::number || spec.kind == ArgKind::real) && arg.default_value() &&
+        !arg.default_value()->isNone() && arg.default_value()->isScalar()) {
       const at::Scalar s = arg.default_value()->toScalar();
       if (!s.isComplex()) spec.standard = s.toDouble();
     }
@@ -142,7 +154,8 @@ void Kernel::walk(at::ArrayRef<c10::IValue> args, Collector& c) const {
         if (out && r.id >= 0) attr = r;
         break;
       }
-      case ArgKind::tensor_list: case ArgKind::optional_tensor_list: {
+      case ArgKind::tensor_list:
+      case ArgKind::optional_tensor_list: {
         std::vector<graph::Ref> refs;
         if (v.isNone()) {
           c.word(~uint64_t{0});
@@ -163,7 +176,11 @@ void Kernel::walk(at::ArrayRef<c10::IValue> args, Collector& c) const {
         c.word(list.size());
         std::vector<graph::Ref> refs;
         for (const c10::IValue& e : list) {
-          const graph::Ref r = c.tensor(at::scalar_tensor(e.toScalar(), c10::TensorOptions().dtype(e.isDouble() ? at::kDouble : e.isComplexDouble() ? at::kComplexDouble : e.isBool() ? at::kBool : at::kLong)));
+          const graph::Ref r = c.tensor(
+              at::scalar_tensor(e.toScalar(), c10::TensorOptions().dtype(e.isDouble()          ? at::kDouble
+                                                                         : e.isComplexDouble() ? at::kComplexDouble
+                                                                         : e.isBool()          ? at::kBool
+                                                                                               : at::kLong)));
           if (out) {
             c.graph->values[r.id].wrapped = true;
             refs.push_back(r);
@@ -280,12 +297,14 @@ const exec::Program* Kernel::compile(at::ArrayRef<c10::IValue> args, const Colle
     check_no_overlap(dst);
     check_cast(to_torch(t.dtype), dst.scalar_type());
     check(t.dims == dst.sizes().vec(), Code::shape_mismatch, name_,
-          ::torchport::str("must keep the shape of the written tensor: output with shape ", text(dst.sizes().vec()), " doesn't match the broadcast shape ", text(t.dims)));
+          ::torchport::str("must keep the shape of the written tensor: output with shape ", text(dst.sizes().vec()),
+                           " doesn't match the broadcast shape ", text(t.dims)));
     c.write(dst, result());
   };
   if (role_ == Role::inplace && !types.empty()) {
     for (int k : targets_) {
-      if (specs_[k].kind == ArgKind::tensor) store(args[k].toTensor());
+      if (specs_[k].kind == ArgKind::tensor)
+        store(args[k].toTensor());
       else
         for (const c10::IValue& e : args[k].toListRef()) store(e.toTensor());
     }
@@ -293,7 +312,8 @@ const exec::Program* Kernel::compile(at::ArrayRef<c10::IValue> args, const Colle
     for (size_t i = 0; i < types.size(); ++i) g.results.push_back(result().id);
   }
   const auto program = runtime.compile(g, settings, name_);
-  if (program->plan.uses_precision && !uses_precision_.exchange(true)) {  // from now on the precision is part of the key
+  if (program->plan.uses_precision &&
+      !uses_precision_.exchange(true)) {  // from now on the precision is part of the key
     Collector again;
     walk(args, again);
     again.finish();
@@ -304,7 +324,8 @@ const exec::Program* Kernel::compile(at::ArrayRef<c10::IValue> args, const Colle
 
 void Kernel::run(torch::jit::Stack& stack) {
   guarded([&] {
-    if (has_indices_) [[unlikely]] prepare(stack);
+    if (has_indices_) [[unlikely]]
+      prepare(stack);
     const size_t count = specs_.size();
     const at::ArrayRef<c10::IValue> args(stack.data() + stack.size() - count, count);
     Collector c;
@@ -314,10 +335,13 @@ void Kernel::run(torch::jit::Stack& stack) {
     if (role_ != Role::functional) check_targets(args, c.tensors > static_cast<int>(c.cells.size()));
     auto& runtime = exec::Runtime::get();
     const exec::Program* program = runtime.lookup({{c.words.data(), c.words.size()}, c.hash});
-    if (!program) [[unlikely]] program = compile(args, c);
+    if (!program) [[unlikely]]
+      program = compile(args, c);
 
     uint64_t seed = 0, offset = 0;
-    if (program->plan.rng_blocks > 0) [[unlikely]] std::tie(seed, offset) = reserve_random(c.generator ? &*c.generator : nullptr, c.device, program->plan.rng_blocks);
+    if (program->plan.rng_blocks > 0) [[unlikely]]
+      std::tie(seed, offset) =
+          reserve_random(c.generator ? &*c.generator : nullptr, c.device, program->plan.rng_blocks);
 
     c10::SmallVector<pjrt::Buffer*, 8> inputs(c.cells.size());
     c10::SmallVector<bool, 8> donatable(c.cells.size());
@@ -327,14 +351,22 @@ void Kernel::run(torch::jit::Stack& stack) {
       donatable[i] = inputs[i] && c.held[i].use_count() == 2;
     }
     c10::SmallVector<pjrt::BufferPtr, 4> outputs(program->num_outputs());
-    trace::launch({*program, {inputs.data(), inputs.size()}, donatable.data(), {c.numbers.data(), c.numbers.size()}, seed, offset, runtime.device(c.device)},
+    trace::launch({*program,
+                   {inputs.data(), inputs.size()},
+                   donatable.data(),
+                   {c.numbers.data(), c.numbers.size()},
+                   seed,
+                   offset,
+                   runtime.device(c.device)},
                   outputs.data());
 
     const exec::Lowered& plan = program->plan;
     size_t next = 0;
     c10::SmallVector<at::Tensor, 4> results;
     for (size_t i = 0; i < plan.results.size(); ++i)
-      results.push_back(plan.defined[i] ? make_tensor(std::move(outputs[next++]), plan.results[i].dtype, plan.results[i].dims, c.device) : at::Tensor());
+      results.push_back(plan.defined[i] ? make_tensor(std::move(outputs[next++]), plan.results[i].dtype,
+                                                      plan.results[i].dims, c.device)
+                                        : at::Tensor());
     for (int input : plan.written) c.cells[input]->buffer = std::move(outputs[next++]);
 
     c10::SmallVector<c10::IValue, 4> returned;
@@ -360,8 +392,10 @@ void Kernel::run(torch::jit::Stack& stack) {
       if (static_cast<int>(results.size()) < num_returns_) [[unlikely]]
         fail(Code::internal, name_, ::torchport::str("must give ", num_returns_, " results, got ", results.size()));
       for (int i = 0; i < num_returns_; ++i) {
-        if (integer_returns_ >> i & 1) returned.emplace_back(int64_t{0});  // a number that only a backward op reads
-        else returned.push_back(std::move(results[i]));
+        if (integer_returns_ >> i & 1)
+          returned.emplace_back(int64_t{0});  // a number that only a backward op reads
+        else
+          returned.push_back(std::move(results[i]));
       }
     }
     torch::jit::drop(stack, count);
@@ -377,7 +411,8 @@ void Kernel::check_targets(at::ArrayRef<c10::IValue> args, bool shared) const {
     check_no_overlap(written);
     if (!shared && role_ == Role::inplace) continue;
     for (size_t j = 0; j < specs_.size(); ++j)
-      if (static_cast<int>(j) != k && specs_[j].kind == ArgKind::tensor && !specs_[j].written && args[j].isTensor() && is_ours(args[j].toTensor()))
+      if (static_cast<int>(j) != k && specs_[j].kind == ArgKind::tensor && !specs_[j].written && args[j].isTensor() &&
+          is_ours(args[j].toTensor()))
         at::assert_no_partial_overlap(written, args[j].toTensor());
   }
 }
@@ -390,14 +425,15 @@ void Kernel::prepare(torch::jit::Stack& stack) const {
 }
 
 void store_out(const at::Tensor& out, const at::Tensor& result, const std::string& where) {
-  check(is_ours(out), Code::device_mismatch, where, ::torchport::str("out= must be on ", device_name(), ", got ", out.device().str()));
+  check(is_ours(out), Code::device_mismatch, where,
+        ::torchport::str("out= must be on ", device_name(), ", got ", out.device().str()));
   check_cast(result.scalar_type(), out.scalar_type());
   at::native::resize_output(out, result.sizes());
   check_no_overlap(out);
   Cell& cell = cell_of(out);
   const Cell& from = cell_of(result);
-  if (out.scalar_type() == result.scalar_type() && cell.dtype == from.dtype && out.storage_offset() == 0 && out.is_contiguous() && out.numel() == cell.numel() &&
-      cell.device == from.device) {
+  if (out.scalar_type() == result.scalar_type() && cell.dtype == from.dtype && out.storage_offset() == 0 &&
+      out.is_contiguous() && out.numel() == cell.numel() && cell.device == from.device) {
     cell.buffer = from.buffer;  // the whole storage: take the result's buffer
     cell.dims = from.dims;
     return;
@@ -406,21 +442,25 @@ void store_out(const at::Tensor& out, const at::Tensor& result, const std::strin
 }
 
 void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
-  static Kernel* kernel = new Kernel(*ops::find("copy"), c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""), Role::inplace);
+  static Kernel* kernel =
+      new Kernel(*ops::find("copy"), c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""), Role::inplace);
   torch::jit::Stack stack{dst, src, false};
   kernel->run(stack);
 }
 
-std::vector<pjrt::BufferPtr> run_graph(const std::string& name, const graph::Graph& g, const std::vector<pjrt::BufferPtr>& inputs, int device) {
+std::vector<pjrt::BufferPtr> run_graph(const std::string& name, const graph::Graph& g,
+                                       const std::vector<pjrt::BufferPtr>& inputs, int device) {
   check(g.nodes.empty(), Code::internal, name, "has nodes");
   std::vector<uint64_t> words{std::hash<std::string>{}(name), 0};
   auto dims = [&](const Dims& d) { words.push_back(d.size()), words.insert(words.end(), d.begin(), d.end()); };
   for (size_t i = 0; i < g.inputs.size(); ++i) {
-    words.push_back(static_cast<uint64_t>(g.inputs[i].dtype) | static_cast<uint64_t>(!g.read.empty() && !g.read[i]) << 8);
+    words.push_back(static_cast<uint64_t>(g.inputs[i].dtype) | static_cast<uint64_t>(!g.read.empty() && !g.read[i])
+                                                                   << 8);
     dims(g.inputs[i].dims);
   }
   for (const graph::Value& v : g.values) {
-    words.push_back(static_cast<uint64_t>(v.view.dtype) | static_cast<uint64_t>(v.index) << 8 | static_cast<uint64_t>(v.kind) << 40);
+    words.push_back(static_cast<uint64_t>(v.view.dtype) | static_cast<uint64_t>(v.index) << 8 |
+                    static_cast<uint64_t>(v.kind) << 40);
     dims(v.view.sizes), dims(v.view.strides);
     words.push_back(static_cast<uint64_t>(v.view.offset));
   }

@@ -1,5 +1,5 @@
-// The boxed kernel: one class serves every overload of every OP block. It walks the arguments once to make the launch's key;
-// a known key runs its program at once, a new one builds the graph, lowers and compiles it.
+// The boxed kernel: one class serves every overload of every OP block. It walks the arguments once to make the launch's
+// key; a known key runs its program at once, a new one builds the graph, lowers and compiles it.
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
@@ -23,14 +23,30 @@ enum class Role : uint8_t {
 };
 
 // How the walk treats one schema argument.
-enum class ArgKind : uint8_t { tensor, tensor_list, optional_tensor_list, number, real, integer, boolean, text, integers, reals, booleans, numbers, dtype,
-                               device, generator, ignored };
+enum class ArgKind : uint8_t {
+  tensor,
+  tensor_list,
+  optional_tensor_list,
+  number,
+  real,
+  integer,
+  boolean,
+  text,
+  integers,
+  reals,
+  booleans,
+  numbers,
+  dtype,
+  device,
+  generator,
+  ignored
+};
 struct ArgSpec {
   std::string name;
   ArgKind kind;
-  bool written = false;  // Tensor(a!)
-  bool out = false;      // of an out= overload
-  char mark = 0;         // '!', '?', '~' as in ops::Traits
+  bool written = false;            // Tensor(a!)
+  bool out = false;                // of an out= overload
+  char mark = 0;                   // '!', '?', '~' as in ops::Traits
   std::optional<double> standard;  // a number equal to the schema's default is static
 };
 
@@ -65,7 +81,7 @@ class Kernel final : public c10::OperatorKernel {
   int num_returns_ = 0;
   uint64_t integer_returns_ = 0;  // a bit a return
   bool returns_list_ = false;
-  bool assigns_ = false;      // writes whole lists of arguments by itself
+  bool assigns_ = false;  // writes whole lists of arguments by itself
   bool has_indices_ = false;
   mutable std::atomic<bool> uses_precision_{false};  // a program of this op holds a matmul
 };
@@ -81,7 +97,8 @@ void store_out(const at::Tensor& out, const at::Tensor& result, const std::strin
 void check_cast(c10::ScalarType from, c10::ScalarType to);
 
 // Runs a graph without nodes or numbers (reads, retypes), cached by its content.
-std::vector<pjrt::BufferPtr> run_graph(const std::string& name, const graph::Graph&, const std::vector<pjrt::BufferPtr>& inputs, int device);
+std::vector<pjrt::BufferPtr> run_graph(const std::string& name, const graph::Graph&,
+                                       const std::vector<pjrt::BufferPtr>& inputs, int device);
 exec::Settings current_settings();
 void check_no_overlap(const at::Tensor& written);
 

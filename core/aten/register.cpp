@@ -1,4 +1,5 @@
-// Every OP block, with the in-place and out= overloads that PyTorch's schemas derive from it, goes to the dispatcher here.
+// Every OP block, with the in-place and out= overloads that PyTorch's schemas derive from it, goes to the dispatcher
+// here.
 #include <torch/library.h>
 
 #include <set>
@@ -14,7 +15,8 @@ using c10::FunctionSchema;
 
 // Decomposes by itself, and has no derivative of its own that a kernel could stand under.
 bool is_composite(const c10::OperatorHandle& h) {
-  return h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) && !h.hasKernelForDispatchKey(c10::DispatchKey::Autograd);
+  return h.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         !h.hasKernelForDispatchKey(c10::DispatchKey::Autograd);
 }
 
 // The same arguments by name and type, leaving out those that the overload only writes (out=).
@@ -40,7 +42,9 @@ bool same_arguments(const FunctionSchema& functional, const FunctionSchema& othe
   return true;
 }
 
-bool has_argument(const FunctionSchema& s, const std::string& name) { return s.argumentIndexWithName(name).has_value(); }
+bool has_argument(const FunctionSchema& s, const std::string& name) {
+  return s.argumentIndexWithName(name).has_value();
+}
 
 bool writes(const FunctionSchema& s) {
   for (const auto& a : s.arguments())
@@ -53,14 +57,16 @@ class Registrar {
   Registrar() : library_(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__) {
     auto& dispatcher = c10::Dispatcher::singleton();
     for (const c10::OperatorName& n : dispatcher.getAllOpNames())
-      if (n.name.rfind("aten::", 0) == 0) overloads_[n.name.substr(6)].push_back(dispatcher.findSchemaOrThrow(n.name.c_str(), n.overload_name.c_str()));
+      if (n.name.rfind("aten::", 0) == 0)
+        overloads_[n.name.substr(6)].push_back(dispatcher.findSchemaOrThrow(n.name.c_str(), n.overload_name.c_str()));
   }
 
   void add(const ops::Op& op) {
     const size_t dot = op.name.find('.');
     const std::string base = op.name.substr(0, dot), overload = dot == std::string::npos ? "" : op.name.substr(dot + 1);
     const auto found = c10::Dispatcher::singleton().findSchema({"aten::" + base, overload});
-    check(found.has_value(), Code::internal, "registry", str(op.file, ":", op.line, " names aten::", op.name, ", which this PyTorch does not have"));
+    check(found.has_value(), Code::internal, "registry",
+          str(op.file, ":", op.line, " names aten::", op.name, ", which this PyTorch does not have"));
     const FunctionSchema& schema = found->schema();
     if (writes(schema)) {
       // results that alias no argument are new tensors, and the block assigns to the written ones (running statistics)
@@ -73,7 +79,8 @@ class Registrar {
       for (const auto& h : it->second)
         if (writes(h.schema()) && same_arguments(schema, h.schema(), false)) put(op, h, Role::inplace);
     for (const auto& h : overloads_[base])
-      if (writes(h.schema()) && same_arguments(schema, h.schema(), true)) put(op, h, Role::out, has_argument(schema, "dtype") && !has_argument(h.schema(), "dtype"));
+      if (writes(h.schema()) && same_arguments(schema, h.schema(), true))
+        put(op, h, Role::out, has_argument(schema, "dtype") && !has_argument(h.schema(), "dtype"));
   }
 
   std::map<std::string, std::vector<std::string>> registered;  // op -> overloads
@@ -85,7 +92,8 @@ class Registrar {
     const auto& n = handle.operator_name();
     const std::string name = n.name + (n.overload_name.empty() ? "" : "." + n.overload_name);
     if (!seen_.insert(name).second) return;
-    library_.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(op, handle, role, dtype_of_out)));
+    library_.impl(name.c_str(),
+                  torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(op, handle, role, dtype_of_out)));
     registered[op.name].push_back(name.substr(6));
   }
 

@@ -9,9 +9,10 @@ namespace torchport::aten {
 
 namespace {
 using S = c10::ScalarType;
-constexpr std::array<S, static_cast<size_t>(Dtype::kCount)> kTorch{S::Bool, S::Byte, S::UInt16, S::UInt32, S::UInt64, S::Char, S::Short, S::Int, S::Long,
-                                                                 S::Half, S::BFloat16, S::Float, S::Double, S::ComplexFloat, S::ComplexDouble,
-                                                                 S::Float8_e4m3fn, S::Float8_e5m2};
+constexpr std::array<S, static_cast<size_t>(Dtype::kCount)> kTorch{
+    S::Bool,   S::Byte,         S::UInt16,        S::UInt32,        S::UInt64,     S::Char,
+    S::Short,  S::Int,          S::Long,          S::Half,          S::BFloat16,   S::Float,
+    S::Double, S::ComplexFloat, S::ComplexDouble, S::Float8_e4m3fn, S::Float8_e5m2};
 constexpr auto kOurs = [] {
   std::array<int8_t, static_cast<size_t>(S::NumOptions)> t{};
   for (auto& e : t) e = -1;
@@ -23,7 +24,8 @@ constexpr auto kOurs = [] {
 Dtype from_torch(S s) {
   const int8_t d = static_cast<size_t>(s) < kOurs.size() ? kOurs[static_cast<size_t>(s)] : -1;
   if (d < 0) [[unlikely]]
-    fail(Code::dtype_unsupported, "dtype", ::torchport::str("must be one of the plain dtypes, got ", c10::toString(s)), "tensor.dequantize() or .to(another dtype) first");
+    fail(Code::dtype_unsupported, "dtype", ::torchport::str("must be one of the plain dtypes, got ", c10::toString(s)),
+         "tensor.dequantize() or .to(another dtype) first");
   return static_cast<Dtype>(d);
 }
 S to_torch(Dtype d) { return kTorch[static_cast<size_t>(d)]; }

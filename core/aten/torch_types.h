@@ -9,10 +9,10 @@
 
 namespace torchport::aten {
 
-Dtype from_torch(c10::ScalarType);       // NotImplementedError for types that no platform has
+Dtype from_torch(c10::ScalarType);  // NotImplementedError for types that no platform has
 c10::ScalarType to_torch(Dtype);
 constexpr c10::DeviceType kDevice = c10::DeviceType::PrivateUse1;
-std::string device_name();               // "tpu": the name of PrivateUse1 in this process
+std::string device_name();  // "tpu": the name of PrivateUse1 in this process
 
 [[noreturn]] void rethrow(const Error&);  // as c10::IndexError, c10::ValueError, ...
 
@@ -21,9 +21,7 @@ template <class F>
 decltype(auto) guarded(F&& f) {
   try {
     return f();
-  } catch (const Error& e) {
-    rethrow(e);
-  }
+  } catch (const Error& e) { rethrow(e); }
 }
 
 Type type_of(const at::Tensor&);

@@ -8,12 +8,28 @@
 namespace torchport {
 
 namespace {
-struct Info { std::string_view name, hlo; size_t size; };
+struct Info {
+  std::string_view name, hlo;
+  size_t size;
+};
 constexpr std::array<Info, static_cast<size_t>(Dtype::kCount)> kInfo{{
-    {"bool", "i1", 1}, {"u8", "ui8", 1}, {"u16", "ui16", 2}, {"u32", "ui32", 4}, {"u64", "ui64", 8},
-    {"i8", "i8", 1}, {"i16", "i16", 2}, {"i32", "i32", 4}, {"i64", "i64", 8},
-    {"f16", "f16", 2}, {"bf16", "bf16", 2}, {"f32", "f32", 4}, {"f64", "f64", 8},
-    {"c64", "complex<f32>", 8}, {"c128", "complex<f64>", 16}, {"f8e4m3fn", "f8E4M3FN", 1}, {"f8e5m2", "f8E5M2", 1},
+    {"bool", "i1", 1},
+    {"u8", "ui8", 1},
+    {"u16", "ui16", 2},
+    {"u32", "ui32", 4},
+    {"u64", "ui64", 8},
+    {"i8", "i8", 1},
+    {"i16", "i16", 2},
+    {"i32", "i32", 4},
+    {"i64", "i64", 8},
+    {"f16", "f16", 2},
+    {"bf16", "bf16", 2},
+    {"f32", "f32", 4},
+    {"f64", "f64", 8},
+    {"c64", "complex<f32>", 8},
+    {"c128", "complex<f64>", 16},
+    {"f8e4m3fn", "f8E4M3FN", 1},
+    {"f8e5m2", "f8E5M2", 1},
 }};
 const Info& info(Dtype d) { return kInfo[static_cast<size_t>(d)]; }
 }  // namespace
@@ -29,12 +45,15 @@ Dtype opmath(Dtype d) { return is_float(d) && size_of(d) < 4 ? Dtype::f32 : d; }
 Dtype promote(Dtype a, Dtype b) {
   if (a == b) return a;
   auto refuse = [&](const char* what) {
-    fail(Code::dtype_mismatch, "promotion", str("must promote element types that torch promotes, got ", name(a), " and ", name(b), ": ", what), "x.to(dtype)");
+    fail(Code::dtype_mismatch, "promotion",
+         str("must promote element types that torch promotes, got ", name(a), " and ", name(b), ": ", what),
+         "x.to(dtype)");
   };
   auto f8 = [](Dtype d) { return is_float(d) && size_of(d) == 1; };
   auto barebones = [](Dtype d) { return d == Dtype::u16 || d == Dtype::u32 || d == Dtype::u64; };
   if (f8(a) || f8(b)) refuse("Promotion for Float8 Types is not supported");
-  if ((barebones(a) && !is_float(b)) || (barebones(b) && !is_float(a))) refuse("Promotion for uint16, uint32, uint64 types is not supported");
+  if ((barebones(a) && !is_float(b)) || (barebones(b) && !is_float(a)))
+    refuse("Promotion for uint16, uint32, uint64 types is not supported");
   auto rank = [](Dtype d) { return is_bool(d) ? 0 : is_int(d) ? 1 : is_float(d) ? 2 : 3; };
   if (rank(a) < rank(b)) std::swap(a, b);
   if (rank(a) > rank(b)) {  // the higher category wins; a double keeps its precision when it turns complex

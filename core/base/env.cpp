@@ -9,13 +9,16 @@ namespace torchport {
 const std::vector<EnvVar>& all_env() {
   static const std::vector<EnvVar> table{
       {"TORCHPORT_DEVICE", "tpu", "", "torch device name of this process: tpu, neuron or another; not cpu* or cuda*"},
-      {"TORCHPORT_PLATFORM", "auto", "", "auto, a name of core/devices (cpu, tpu, cuda, neuron), or the path of a PJRT plugin"},
+      {"TORCHPORT_PLATFORM", "auto", "",
+       "auto, a name of core/devices (cpu, tpu, cuda, neuron), or the path of a PJRT plugin"},
       {"TORCHPORT_DEVICES", "4", "", "how many devices the CPU emulation shows"},
       {"TORCHPORT_EAGER", "strict", "strict|debug", "eager mode at start"},
-      {"TORCHPORT_FALLBACK", "allow", "allow|error", "what to do with an op that has no lowering: run it on the CPU and count it, or raise"},
+      {"TORCHPORT_FALLBACK", "allow", "allow|error",
+       "what to do with an op that has no lowering: run it on the CPU and count it, or raise"},
       {"TORCHPORT_REPORT", "", "", "file that receives the report (JSON) at exit"},
       {"TORCHPORT_DUMP", "", "", "directory that receives the StableHLO text of every compiled program"},
-      {"TORCHPORT_MEMORY_LIMIT", "", "", "bytes one device may hold; default: what the platform reports, or the machine's memory"},
+      {"TORCHPORT_MEMORY_LIMIT", "", "",
+       "bytes one device may hold; default: what the platform reports, or the machine's memory"},
       {"TORCHPORT_LOG", "warning", "error|warning|info|debug", "what TorchPort prints on stderr"},
   };
   return table;

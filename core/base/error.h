@@ -72,7 +72,8 @@ std::string str(const Ts&... parts) {
 
 // The message is built by the caller, so use it where building is cheap or the path is cold.
 inline void check(bool ok, Code code, const std::string& where, const std::string& what, const std::string& hint = {}) {
-  if (!ok) [[unlikely]] fail(code, where, what, hint);
+  if (!ok) [[unlikely]]
+    fail(code, where, what, hint);
 }
 
 }  // namespace torchport

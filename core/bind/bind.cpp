@@ -1,10 +1,10 @@
 // The Python bindings: one file, because torch's Python headers are the slowest to compile.
+#include <c10/core/CachingDeviceAllocator.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
-#include <c10/core/CachingDeviceAllocator.h>
 
 #include <frameobject.h>
 
@@ -41,7 +41,8 @@ std::string python_line() {
     Py_DECREF(code);
     const std::string here = file + ":" + std::to_string(PyFrame_GetLineNumber(frame));
     if (fallback.empty()) fallback = here;
-    const bool internal = file.find("/torch/") != std::string::npos || file.find("/torchport/") != std::string::npos || file.rfind("<frozen", 0) == 0;
+    const bool internal = file.find("/torch/") != std::string::npos || file.find("/torchport/") != std::string::npos ||
+                          file.rfind("<frozen", 0) == 0;
     if (!internal) {
       Py_DECREF(frame);
       return here;
@@ -72,7 +73,8 @@ py::dict report() {
     auto& rt = Runtime::get();
     r["platform"] = rt.client().platform_name();
     r["plugin"] = rt.client().platform().path;
-    compiled = rt.counters.compiled, launches = rt.counters.launches, compile_us = rt.counters.compile_us, syncs = rt.counters.host_syncs;
+    compiled = rt.counters.compiled, launches = rt.counters.launches, compile_us = rt.counters.compile_us,
+    syncs = rt.counters.host_syncs;
     for (const auto& p : rt.programs()) {
       py::dict d;
       d["name"] = p.name, d["compile_ms"] = static_cast<double>(p.us) / 1e3, d["launches"] = p.program->launches.load();
@@ -82,7 +84,8 @@ py::dict report() {
     for (int i = 0; i < rt.device_count(); ++i) {
       const auto& d = rt.device(i);
       py::dict m;
-      m["device"] = i, m["allocated_bytes"] = d.allocated.load(), m["peak_bytes"] = std::max(d.peak.load(), d.allocated.load()), m["limit_bytes"] = d.memory_limit();
+      m["device"] = i, m["allocated_bytes"] = d.allocated.load(),
+      m["peak_bytes"] = std::max(d.peak.load(), d.allocated.load()), m["limit_bytes"] = d.memory_limit();
       memory.append(m);
     }
     r["memory"] = memory;
@@ -107,7 +110,9 @@ void translate(std::exception_ptr p) {
       case Raise::index_error: type = PyExc_IndexError; break;
       case Raise::type_error: type = PyExc_TypeError; break;
       case Raise::not_implemented_error: type = PyExc_NotImplementedError; break;
-      case Raise::out_of_memory_error: PyErr_SetString(py::module_::import("torch").attr("OutOfMemoryError").ptr(), e.what()); return;
+      case Raise::out_of_memory_error:
+        PyErr_SetString(py::module_::import("torch").attr("OutOfMemoryError").ptr(), e.what());
+        return;
       default: break;
     }
     PyErr_SetString(type, e.what());
@@ -120,7 +125,8 @@ py::dict memory_stats(int i) {
   const int64_t now = d.allocated.load(), peak = std::max(now, d.peak.load()), total = d.total.load();
   for (const char* what : {"allocated_bytes", "active_bytes", "reserved_bytes", "requested_bytes"}) {
     const std::string key = std::string(what) + ".all.";
-    s[py::str(key + "current")] = now, s[py::str(key + "peak")] = peak, s[py::str(key + "allocated")] = total, s[py::str(key + "freed")] = total - now;
+    s[py::str(key + "current")] = now, s[py::str(key + "peak")] = peak, s[py::str(key + "allocated")] = total,
+                    s[py::str(key + "freed")] = total - now;
   }
   const int64_t made = d.allocations.load(), freed = d.frees.load();
   s["allocation.all.current"] = made - freed, s["allocation.all.allocated"] = made, s["allocation.all.freed"] = freed;
@@ -131,10 +137,14 @@ py::dict memory_stats(int i) {
 
 graph::Number number(py::handle v) {
   graph::Number n;
-  if (PyBool_Check(v.ptr())) n.kind = graph::Number::Kind::boolean, n.i = v.cast<bool>();
-  else if (PyLong_Check(v.ptr())) n.i = v.cast<int64_t>();
-  else if (PyComplex_Check(v.ptr())) n.kind = graph::Number::Kind::complex, n.c = v.cast<std::complex<double>>();
-  else n.kind = graph::Number::Kind::real, n.c = v.cast<double>();
+  if (PyBool_Check(v.ptr()))
+    n.kind = graph::Number::Kind::boolean, n.i = v.cast<bool>();
+  else if (PyLong_Check(v.ptr()))
+    n.i = v.cast<int64_t>();
+  else if (PyComplex_Check(v.ptr()))
+    n.kind = graph::Number::Kind::complex, n.c = v.cast<std::complex<double>>();
+  else
+    n.kind = graph::Number::Kind::real, n.c = v.cast<double>();
   return n;
 }
 
@@ -150,7 +160,8 @@ graph::Attr attribute(const aten::ArgSpec& spec, py::handle v) {
     case K::tensor:
       if (py::isinstance<Ref>(v)) return ref(v);
       return number(v);  // a Python number where the schema says Tensor
-    case K::tensor_list: case K::optional_tensor_list: {
+    case K::tensor_list:
+    case K::optional_tensor_list: {
       std::vector<graph::Ref> refs;
       for (py::handle h : v) refs.push_back(ref(h));
       return refs;
@@ -176,30 +187,41 @@ Dtype dtype_of(py::handle h) { return aten::from_torch(h.cast<at::ScalarType>())
 void define_graphs(py::module_& m) {
   py::class_<Ref>(m, "Ref").def(py::init<int>()).def_readonly("id", &Ref::id);
   py::class_<aten::Compiled>(m, "Compiled")
-      .def("__call__", [](const aten::Compiled& c, const std::vector<at::Tensor>& tensors) {
-        py::gil_scoped_release release;
-        return c.call(tensors);
-      })
+      .def("__call__",
+           [](const aten::Compiled& c, const std::vector<at::Tensor>& tensors) {
+             py::gil_scoped_release release;
+             return c.call(tensors);
+           })
       .def_property_readonly("launches", [](const aten::Compiled& c) { return c.program().launches.load(); });
   py::class_<aten::GraphBuilder>(m, "Graph")
       .def(py::init<>())
-      .def("input", [](aten::GraphBuilder& g, at::ScalarType dtype, const Dims& sizes) { return g.input({aten::from_torch(dtype), sizes}); })
-      .def("node", [](aten::GraphBuilder& g, const std::string& overload, py::list args) {
-        const auto& specs = aten::GraphBuilder::specs(overload);
-        check(specs.size() == args.size(), Code::bad_value, overload, str("must get ", specs.size(), " arguments, got ", args.size()));
-        std::vector<graph::Attr> attrs;
-        for (size_t k = 0; k < specs.size(); ++k) attrs.push_back(attribute(specs[k], args[k]));
-        return g.node(overload, std::move(attrs));
-      })
-      .def("view", [](aten::GraphBuilder& g, int id, const Dims& sizes, const Dims& strides, int64_t offset, py::object dtype) {
-        return g.view(id, dtype.is_none() ? g.type(id).dtype : dtype_of(dtype), sizes, strides, offset);
-      }, py::arg("id"), py::arg("sizes"), py::arg("strides"), py::arg("offset"), py::arg("dtype") = py::none())
-      .def("result_type", [](const aten::GraphBuilder& g, int id) { return std::pair(aten::to_torch(g.type(id).dtype), g.type(id).dims); })
+      .def("input", [](aten::GraphBuilder& g, at::ScalarType dtype,
+                       const Dims& sizes) { return g.input({aten::from_torch(dtype), sizes}); })
+      .def("node",
+           [](aten::GraphBuilder& g, const std::string& overload, py::list args) {
+             const auto& specs = aten::GraphBuilder::specs(overload);
+             check(specs.size() == args.size(), Code::bad_value, overload,
+                   str("must get ", specs.size(), " arguments, got ", args.size()));
+             std::vector<graph::Attr> attrs;
+             for (size_t k = 0; k < specs.size(); ++k) attrs.push_back(attribute(specs[k], args[k]));
+             return g.node(overload, std::move(attrs));
+           })
+      .def(
+          "view",
+          [](aten::GraphBuilder& g, int id, const Dims& sizes, const Dims& strides, int64_t offset, py::object dtype) {
+            return g.view(id, dtype.is_none() ? g.type(id).dtype : dtype_of(dtype), sizes, strides, offset);
+          },
+          py::arg("id"), py::arg("sizes"), py::arg("strides"), py::arg("offset"), py::arg("dtype") = py::none())
+      .def("result_type", [](const aten::GraphBuilder& g,
+                             int id) { return std::pair(aten::to_torch(g.type(id).dtype), g.type(id).dims); })
       .def("outputs", &aten::GraphBuilder::outputs)
-      .def("compile", [](aten::GraphBuilder& g, int device, const std::string& name) {
-        py::gil_scoped_release release;
-        return g.compile(device, name);
-      }, py::arg("device_index"), py::arg("name") = "graph");
+      .def(
+          "compile",
+          [](aten::GraphBuilder& g, int device, const std::string& name) {
+            py::gil_scoped_release release;
+            return g.compile(device, name);
+          },
+          py::arg("device_index"), py::arg("name") = "graph");
 }
 
 }  // namespace
@@ -209,7 +231,8 @@ PYBIND11_MODULE(_C, m) {
   trace::set_line_source(&python_line);
   py::register_local_exception_translator(&translate);
 
-  m.def("configure", [](const std::string& name, std::vector<std::string> path, const std::vector<std::pair<std::string, std::string>>& plugins) {
+  m.def("configure", [](const std::string& name, std::vector<std::string> path,
+                        const std::vector<std::pair<std::string, std::string>>& plugins) {
     for (const EnvVar& v : all_env())
       if (!v.allowed.empty()) env(v.name);  // a misspelt setting is an error at once, not where it would first matter
     c10::register_privateuse1_backend(name);
@@ -224,25 +247,31 @@ PYBIND11_MODULE(_C, m) {
   m.def("current_device", [] { return aten::current_device(); });
   m.def("set_device", [](int i) { aten::set_current_device(i); });
   m.def("exchange_device", [](int i) { return aten::exchange_current_device(i); });
-  m.def("maybe_exchange_device", [](int i) { return i < 0 ? aten::current_device() : aten::exchange_current_device(i); });
+  m.def("maybe_exchange_device",
+        [](int i) { return i < 0 ? aten::current_device() : aten::exchange_current_device(i); });
   m.def("synchronize", [](int i) {
-          py::gil_scoped_release release;
-          trace::synchronize(i < 0 ? aten::current_device() : i);
-        });
+    py::gil_scoped_release release;
+    trace::synchronize(i < 0 ? aten::current_device() : i);
+  });
   m.def("device_properties", [](int i) {
-          const auto& d = Runtime::get().device(i);
-          auto& client = Runtime::get().client();
-          py::dict p;
-          p["name"] = d.kind(), p["kind"] = d.kind(), p["platform"] = client.platform_name(), p["version"] = client.platform_version();
-          p["plugin"] = client.platform().path, p["total_memory"] = d.memory_limit(), p["index"] = i, p["api_version"] = pjrt::api_version(client.api());
-          p["host_memory"] = client.caps().host_memory;
-          return p;
-        });
+    const auto& d = Runtime::get().device(i);
+    auto& client = Runtime::get().client();
+    py::dict p;
+    p["name"] = d.kind(), p["kind"] = d.kind(), p["platform"] = client.platform_name(),
+    p["version"] = client.platform_version();
+    p["plugin"] = client.platform().path, p["total_memory"] = d.memory_limit(), p["index"] = i,
+    p["api_version"] = pjrt::api_version(client.api());
+    p["host_memory"] = client.caps().host_memory;
+    return p;
+  });
   m.def("memory_stats", &memory_stats);
   m.def("reset_peak", [](int i) { Runtime::get().device(i).reset_peak(); });
-  m.def("reset_accumulated", [](int i) { static_cast<c10::DeviceAllocator*>(aten::allocator())->resetAccumulatedStats(static_cast<c10::DeviceIndex>(i)); });
+  m.def("reset_accumulated", [](int i) {
+    static_cast<c10::DeviceAllocator*>(aten::allocator())->resetAccumulatedStats(static_cast<c10::DeviceIndex>(i));
+  });
   m.def("empty_cache", [] {});  // nothing is cached: a dead buffer goes back to the plugin at once
-  m.def("default_generator", [](int i) { return py::reinterpret_steal<py::object>(THPGenerator_Wrap(aten::default_generator(i))); });
+  m.def("default_generator",
+        [](int i) { return py::reinterpret_steal<py::object>(THPGenerator_Wrap(aten::default_generator(i))); });
   m.def("manual_seed_all", [](py::int_ seed) { aten::manual_seed_all(PyLong_AsUnsignedLongLongMask(seed.ptr())); });
   m.def("eager_mode", [] { return trace::name(trace::mode()); });
   m.def("set_eager_mode", [](const std::string& s) { trace::set_mode(trace::parse_mode(s)); });
@@ -255,11 +284,13 @@ PYBIND11_MODULE(_C, m) {
   m.def("in_bad_fork", [] { return Runtime::in_bad_fork(); });
 
   m.def("error_table", [] {
-    static constexpr const char* kPython[] = {"RuntimeError", "ValueError", "IndexError", "TypeError", "NotImplementedError", "torch.OutOfMemoryError"};
+    static constexpr const char* kPython[] = {"RuntimeError", "ValueError",          "IndexError",
+                                              "TypeError",    "NotImplementedError", "torch.OutOfMemoryError"};
     py::list rows;
     for (const CodeInfo& i : all_codes()) {
       py::dict d;
-      d["code"] = tag(i.code), d["name"] = std::string(i.name), d["raises"] = kPython[static_cast<int>(i.raise)], d["cause"] = std::string(i.cause), d["cure"] = std::string(i.cure);
+      d["code"] = tag(i.code), d["name"] = std::string(i.name), d["raises"] = kPython[static_cast<int>(i.raise)],
+      d["cause"] = std::string(i.cause), d["cure"] = std::string(i.cure);
       rows.append(d);
     }
     return rows;
@@ -268,7 +299,8 @@ PYBIND11_MODULE(_C, m) {
     py::list rows;
     for (const EnvVar& v : all_env()) {
       py::dict d;
-      d["name"] = std::string(v.name), d["fallback"] = std::string(v.fallback), d["allowed"] = std::string(v.allowed), d["meaning"] = std::string(v.meaning);
+      d["name"] = std::string(v.name), d["fallback"] = std::string(v.fallback), d["allowed"] = std::string(v.allowed),
+      d["meaning"] = std::string(v.meaning);
       rows.append(d);
     }
     return rows;
@@ -291,17 +323,22 @@ PYBIND11_MODULE(_C, m) {
     py::list rows;
     for (const pjrt::Platform& p : pjrt::platforms()) {
       py::dict d;
-      d["name"] = p.name, d["plugin"] = p.plugin, d["priority"] = p.priority, d["install"] = p.install, d["skips"] = p.skips;
+      d["name"] = p.name, d["plugin"] = p.plugin, d["priority"] = p.priority, d["install"] = p.install,
+      d["skips"] = p.skips;
       py::dict caps;
-      caps["host_memory"] = p.caps.host_memory, caps["f64"] = p.caps.f64, caps["c128"] = p.caps.c128, caps["f64_emulated"] = p.caps.f64_emulated, caps["f8"] = p.caps.f8;
-      caps["s64_dot"] = p.caps.s64_dot, caps["donation"] = p.caps.donation, caps["compile_only"] = p.caps.compile_only, caps["in_order"] = p.caps.in_order;
+      caps["host_memory"] = p.caps.host_memory, caps["f64"] = p.caps.f64, caps["c128"] = p.caps.c128,
+      caps["f64_emulated"] = p.caps.f64_emulated, caps["f8"] = p.caps.f8;
+      caps["s64_dot"] = p.caps.s64_dot, caps["donation"] = p.caps.donation, caps["compile_only"] = p.caps.compile_only,
+      caps["in_order"] = p.caps.in_order;
       d["caps"] = caps;
       rows.append(d);
     }
     return rows;
   });
   define_graphs(m);
-  m.def("has_lowering", [](const std::string& name) { return ops::find(name.rfind("aten::", 0) == 0 ? name.substr(6) : name) != nullptr; });
+  m.def("has_lowering", [](const std::string& name) {
+    return ops::find(name.rfind("aten::", 0) == 0 ? name.substr(6) : name) != nullptr;
+  });
 }
 
 }  // namespace torchport::bind

@@ -42,7 +42,8 @@ class Lowering final : public ops::Launch {
     }
     for (auto& [input, v] : current_) {
       const auto arg = std::find(out_.arguments.begin(), out_.arguments.end(), input);
-      if (arg != out_.arguments.end() && settings_.donation && v.type() == graph_.inputs[input]) b_.alias(arg - out_.arguments.begin(), results.size());
+      if (arg != out_.arguments.end() && settings_.donation && v.type() == graph_.inputs[input])
+        b_.alias(arg - out_.arguments.begin(), results.size());
       out_.written.push_back(input);
       out_.written_types.push_back(v.type());
       results.push_back(v);
@@ -75,7 +76,9 @@ class Lowering final : public ops::Launch {
     auto word = [&](int i) { return b.reshape(b.slice_dim(numbers_, 0, at + i, at + i + 1), {}); };
     auto pair = [&](int i, Dtype as) { return b.bitcast(b.slice_dim(numbers_, 0, at + i, at + i + 2), as); };
     switch (d) {
-      case Dtype::f64: case Dtype::i64: case Dtype::u64: return pair(0, d);
+      case Dtype::f64:
+      case Dtype::i64:
+      case Dtype::u64: return pair(0, d);
       case Dtype::c64: return b.complex(b.bitcast(word(0), Dtype::f32), b.bitcast(word(1), Dtype::f32));
       case Dtype::c128: return b.complex(pair(0, Dtype::f64), pair(2, Dtype::f64));
       default: return is_float(d) ? b.convert(b.bitcast(word(0), Dtype::f32), d) : b.cast(word(0), d);
@@ -119,15 +122,17 @@ class Lowering final : public ops::Launch {
   void open_numbers() { numbers_ = b_.argument({Dtype::i32, {kWordsMark}}); }
   std::string close(const Values& results) {
     std::string text = b_.finish(results);
-    const std::string mark = "<" + std::to_string(kWordsMark) + "xi32>";  // as a type: the number itself may be a constant
-    if (out_.words == 0) {  // nothing uses it: drop the argument
+    const std::string mark =
+        "<" + std::to_string(kWordsMark) + "xi32>";  // as a type: the number itself may be a constant
+    if (out_.words == 0) {                           // nothing uses it: drop the argument
       const size_t at = text.find(mark);
       const size_t begin = text.rfind('%', at), end = at + mark.size();
       const size_t from = text.compare(begin - 2, 2, ", ") == 0 ? begin - 2 : begin;
       return text.erase(from, end - from);
     }
     const std::string words = "<" + std::to_string(out_.words) + "xi32>";
-    for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + words.size())) text.replace(at, mark.size(), words);
+    for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + words.size()))
+      text.replace(at, mark.size(), words);
     return text;
   }
 
@@ -136,7 +141,8 @@ class Lowering final : public ops::Launch {
     graph::ViewPlan p;
     plan(base, v, p);
     std::vector<int64_t> fixed;
-    if (p.cls == graph::ViewClass::gather) fixed.push_back(p.starts[0]);
+    if (p.cls == graph::ViewClass::gather)
+      fixed.push_back(p.starts[0]);
     else if (p.cls == graph::ViewClass::box)
       for (int i = 0; i < p.count; ++i)
         if (p.has_start(i)) fixed.push_back(p.starts[i]);
@@ -149,7 +155,8 @@ class Lowering final : public ops::Launch {
     done_.resize(graph_.values.size(), false);
     for (size_t i = 0; i < graph_.values.size(); ++i) {
       const graph::Value& v = graph_.values[i];
-      if (v.kind == graph::Value::Kind::result && outputs_[v.index].empty()) outputs_[v.index] = call(graph_.nodes[v.index]);
+      if (v.kind == graph::Value::Kind::result && outputs_[v.index].empty())
+        outputs_[v.index] = call(graph_.nodes[v.index]);
       value(static_cast<int>(i));
     }
     // nodes without outputs (they only assign)
@@ -164,6 +171,7 @@ class Lowering final : public ops::Launch {
     switch (v.kind) {
       case graph::Value::Kind::input:
         x = read_view(b_, bases_[v.index], v.view, starts(v.view, bases_[v.index].type()));
+        if (v.conjugated) x = b_.complex(b_.real(x), b_.neg(b_.imag(x)));
         break;
       case graph::Value::Kind::view_of_value: {
         const Value base = value(v.index);

@@ -22,17 +22,17 @@ struct Check {  // the program's last output is 0, or 1 + the position of the fi
 
 struct Lowered {
   std::string text;
-  std::vector<int> arguments;      // graph inputs that the program takes, in order; the numbers follow when words > 0
+  std::vector<int> arguments;  // graph inputs that the program takes, in order; the numbers follow when words > 0
   std::vector<Slot> slots;
   int words = 0;
-  int rng_word = -1;               // where seed and offset (four words) go; -1 = none
-  int64_t rng_blocks = 0;          // Philox blocks that a launch uses
-  std::vector<Type> results;       // new values; a result of dtype/dims of graph.results[i], Type{} for undefined ones
-  std::vector<bool> defined;       // per result: false = no tensor
-  std::vector<int> written;        // graph inputs that get a new value, after the results in the program's outputs
+  int rng_word = -1;          // where seed and offset (four words) go; -1 = none
+  int64_t rng_blocks = 0;     // Philox blocks that a launch uses
+  std::vector<Type> results;  // new values; a result of dtype/dims of graph.results[i], Type{} for undefined ones
+  std::vector<bool> defined;  // per result: false = no tensor
+  std::vector<int> written;   // graph inputs that get a new value, after the results in the program's outputs
   std::vector<Type> written_types;
   std::vector<Check> checks;
-  bool uses_precision = false;     // holds a matmul or convolution on floating point
+  bool uses_precision = false;  // holds a matmul or convolution on floating point
 };
 
 struct Settings {  // what a lowering depends on besides the graph: part of the key

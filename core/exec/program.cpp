@@ -22,11 +22,14 @@ void encode(const RuntimeNumber& n, Dtype d, int32_t* at) {
     case Dtype::f64: put64(at, re); break;
     case Dtype::c64: put32(at, static_cast<float>(re)), put32(at + 1, static_cast<float>(n.im)); break;
     case Dtype::c128: put64(at, re), put64(at + 2, n.im); break;
-    case Dtype::i64: case Dtype::u64: put64(at, integer ? n.i : static_cast<int64_t>(n.re)); break;
+    case Dtype::i64:
+    case Dtype::u64: put64(at, integer ? n.i : static_cast<int64_t>(n.re)); break;
     case Dtype::b1: *at = integer ? n.i != 0 : (n.re != 0 || n.im != 0); break;
     default:
-      if (is_float(d)) put32(at, static_cast<float>(re));
-      else *at = static_cast<int32_t>(integer ? n.i : static_cast<int64_t>(n.re));
+      if (is_float(d))
+        put32(at, static_cast<float>(re));
+      else
+        *at = static_cast<int32_t>(integer ? n.i : static_cast<int64_t>(n.re));
   }
 }
 
@@ -44,7 +47,9 @@ pjrt::BufferPtr send(const int32_t* words, size_t count, pjrt::Device& device) {
   uint64_t h = count * 0x9E3779B97F4A7C15ull;
   for (size_t i = 0; i < count; ++i) h = (h ^ static_cast<uint32_t>(words[i])) * 0xff51afd7ed558ccdull, h ^= h >> 29;
   Constant& c = cache[h % kConstants];
-  if (c.buffer && c.hash == h && c.device == &device && c.words.size() == count && std::memcmp(c.words.data(), words, count * 4) == 0) return c.buffer;
+  if (c.buffer && c.hash == h && c.device == &device && c.words.size() == count &&
+      std::memcmp(c.words.data(), words, count * 4) == 0)
+    return c.buffer;
   const int64_t dims = static_cast<int64_t>(count);
   pjrt::BufferPtr fresh = device.client().to_device(words, Dtype::i32, &dims, 1, device, /*counted=*/false);
   c.hash = h, c.device = &device, c.words.assign(words, words + count), c.buffer = fresh;
@@ -53,7 +58,8 @@ pjrt::BufferPtr send(const int32_t* words, size_t count, pjrt::Device& device) {
 
 }  // namespace
 
-Program::Program(Lowered lowered, std::unique_ptr<pjrt::Executable> executable) : plan(std::move(lowered)), executable_(std::move(executable)) {
+Program::Program(Lowered lowered, std::unique_ptr<pjrt::Executable> executable)
+    : plan(std::move(lowered)), executable_(std::move(executable)) {
   auto output = [&](const Type& t) {
     output_bytes_.push_back(t.numel() * static_cast<int64_t>(size_of(t.dtype)));
     output_dtypes_.push_back(t.dtype);
@@ -65,11 +71,12 @@ Program::Program(Lowered lowered, std::unique_ptr<pjrt::Executable> executable) 
   if (!plan.checks.empty()) output({Dtype::i32, {}});
   num_outputs_ = output_bytes_.size();
   for (size_t i = 0; i < plan.arguments.size(); ++i)
-    if (std::find(plan.written.begin(), plan.written.end(), plan.arguments[i]) != plan.written.end()) donors_.push_back(static_cast<int>(i));
+    if (std::find(plan.written.begin(), plan.written.end(), plan.arguments[i]) != plan.written.end())
+      donors_.push_back(static_cast<int>(i));
 }
 
-void Program::run(std::span<pjrt::Buffer* const> inputs, const bool* donatable, std::span<const RuntimeNumber> numbers, uint64_t seed, uint64_t offset,
-                  pjrt::Device& device, pjrt::BufferPtr* outputs) const {
+void Program::run(std::span<pjrt::Buffer* const> inputs, const bool* donatable, std::span<const RuntimeNumber> numbers,
+                  uint64_t seed, uint64_t offset, pjrt::Device& device, pjrt::BufferPtr* outputs) const {
   constexpr size_t kFew = 16;
   PJRT_Buffer* few_in[kFew];
   PJRT_Buffer* few_out[kFew];
@@ -88,7 +95,9 @@ void Program::run(std::span<pjrt::Buffer* const> inputs, const bool* donatable, 
     int32_t* words = few;
     if (plan.words > 64) many.resize(plan.words), words = many.data();
     for (const Slot& s : plan.slots) encode(numbers[s.runtime], s.dtype, words + s.word);
-    if (plan.rng_word >= 0) put64(words + plan.rng_word, static_cast<int64_t>(seed)), put64(words + plan.rng_word + 2, static_cast<int64_t>(offset));
+    if (plan.rng_word >= 0)
+      put64(words + plan.rng_word, static_cast<int64_t>(seed)),
+          put64(words + plan.rng_word + 2, static_cast<int64_t>(offset));
     constants = send(words, plan.words, device);
     in[args - 1] = constants->raw();
   }
@@ -101,14 +110,17 @@ void Program::run(std::span<pjrt::Buffer* const> inputs, const bool* donatable, 
   if (donors_.size() > kFew) many_kept.resize(donors_.size()), keep = many_kept.data();
   for (int position : donors_) {
     const int input = plan.arguments[position];
-    if (!donatable[input]) keep[num_kept++] = position;
-    else reused += inputs[input]->bytes();
+    if (!donatable[input])
+      keep[num_kept++] = position;
+    else
+      reused += inputs[input]->bytes();
   }
   device.reserve(total_bytes_ - reused, name.c_str());
   executable_->execute(in, args, out, device, keep, num_kept);
   for (int position : donors_)
     if (const int input = plan.arguments[position]; donatable[input]) inputs[input]->donated();
-  for (size_t i = 0; i < num_outputs_; ++i) outputs[i] = pjrt::Buffer::adopt(out[i], &device, output_dtypes_[i], output_bytes_[i]);
+  for (size_t i = 0; i < num_outputs_; ++i)
+    outputs[i] = pjrt::Buffer::adopt(out[i], &device, output_dtypes_[i], output_bytes_[i]);
   launches.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -25,15 +25,15 @@ class Program {
   Program(Lowered, std::unique_ptr<pjrt::Executable>);
 
   const Lowered plan;
-  size_t num_outputs() const { return num_outputs_; }       // results that are defined, written inputs, check
+  size_t num_outputs() const { return num_outputs_; }  // results that are defined, written inputs, check
   const std::vector<int64_t>& output_bytes() const { return output_bytes_; }
   const std::vector<Dtype>& output_dtypes() const { return output_dtypes_; }
   const pjrt::Executable& executable() const { return *executable_; }
 
-  // Launches on one device. inputs: one buffer per graph input (null where unread); donatable: per graph input, whether a
-  // written input's buffer may be reused. outputs: num_outputs() buffers. Returns before the work is done.
-  void run(std::span<pjrt::Buffer* const> inputs, const bool* donatable, std::span<const RuntimeNumber> numbers, uint64_t seed, uint64_t offset,
-           pjrt::Device&, pjrt::BufferPtr* outputs) const;
+  // Launches on one device. inputs: one buffer per graph input (null where unread); donatable: per graph input, whether
+  // a written input's buffer may be reused. outputs: num_outputs() buffers. Returns before the work is done.
+  void run(std::span<pjrt::Buffer* const> inputs, const bool* donatable, std::span<const RuntimeNumber> numbers,
+           uint64_t seed, uint64_t offset, pjrt::Device&, pjrt::BufferPtr* outputs) const;
 
   std::string name;  // of the op or graph, for reports
   mutable std::atomic<int64_t> launches{0};

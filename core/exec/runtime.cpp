@@ -26,7 +26,8 @@ void dump(const std::string& text, const std::string& name, int64_t number) {
   std::string clean = name;
   for (char& c : clean)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '_';
-  const std::filesystem::path path = std::filesystem::path(folder) / (prefix + clean + ".mlir"), part = path.string() + ".part";
+  const std::filesystem::path path = std::filesystem::path(folder) / (prefix + clean + ".mlir"),
+                              part = path.string() + ".part";
   std::ofstream(part) << text;
   std::filesystem::rename(part, path);
 }
@@ -41,7 +42,8 @@ std::unordered_multimap<uint64_t, StoredKey>& cache() {
   return *c;
 }
 
-// What this thread has launched: open addressing by hash, pointing into the shared cache, whose entries never move or die.
+// What this thread has launched: open addressing by hash, pointing into the shared cache, whose entries never move or
+// die.
 struct Seen {
   uint64_t hash = 0;
   const StoredKey* key = nullptr;
@@ -66,7 +68,8 @@ uint64_t hash_words(std::span<const uint64_t> words) {
 
 Runtime& Runtime::get() {
   if (forked.load(std::memory_order_relaxed)) [[unlikely]]
-    fail(Code::forked, "device", "must not be used in a process forked after its first use, because the plugin's threads do not survive a fork",
+    fail(Code::forked, "device",
+         "must not be used in a process forked after its first use, because the plugin's threads do not survive a fork",
          "multiprocessing.set_start_method('spawn')");
   static Runtime* runtime = new Runtime;  // never destroyed: buffers and plugin threads may outlive static destruction
   return *runtime;
@@ -108,12 +111,14 @@ std::shared_ptr<const Program> Runtime::compile(const graph::Graph& g, const Set
     executable = client_->compile(lowered.text);
   } catch (const Error& e) {
     if (e.code == Code::out_of_memory) throw;
-    fail(Code::compile_failed, name, str("must compile on ", client_->platform_name(), ", got ", e.text), "TORCHPORT_DUMP=dump keeps the StableHLO text");
+    fail(Code::compile_failed, name, str("must compile on ", client_->platform_name(), ", got ", e.text),
+         "TORCHPORT_DUMP=dump keeps the StableHLO text");
   }
   lowered.text.clear();
   auto program = std::make_shared<Program>(std::move(lowered), std::move(executable));
   program->name = name;
-  const int64_t us = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
+  const int64_t us =
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
   counters.compile_us.fetch_add(us);
   std::lock_guard lock(mutex_);
   compiled_.push_back({name, us, program});
@@ -121,7 +126,8 @@ std::shared_ptr<const Program> Runtime::compile(const graph::Graph& g, const Set
 }
 
 const Program* Runtime::lookup(const KeyView& key) {
-  if (seen.empty()) [[unlikely]] seen.resize(kSeen);
+  if (seen.empty()) [[unlikely]]
+    seen.resize(kSeen);
   Seen& slot = seen[key.hash % kSeen];
   if (slot.key && slot.hash == key.hash && equal(*slot.key, key.words)) return slot.key->program.get();
   std::shared_lock lock(cache_mutex);
@@ -139,7 +145,9 @@ const Program* Runtime::insert(const KeyView& key, std::shared_ptr<const Program
   const auto [begin, end] = cache().equal_range(key.hash);
   for (auto it = begin; it != end; ++it)
     if (equal(it->second, key.words)) return it->second.program.get();  // another thread was first
-  return cache().emplace(key.hash, StoredKey{{key.words.begin(), key.words.end()}, std::move(program)})->second.program.get();
+  return cache()
+      .emplace(key.hash, StoredKey{{key.words.begin(), key.words.end()}, std::move(program)})
+      ->second.program.get();
 }
 
 std::vector<Runtime::Compiled> Runtime::programs() const {

@@ -25,7 +25,7 @@ class Runtime {
   static Runtime& get();  // opens the platform; throws when there is none, and in a forked child
   static bool is_open();
   static bool is_available();  // a plugin can be found; opens nothing, throws nothing
-  static void after_fork();      // in the child: every later use throws Code::forked
+  static void after_fork();    // in the child: every later use throws Code::forked
   static bool in_bad_fork();
 
   pjrt::Client& client() { return *client_; }

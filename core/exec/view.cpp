@@ -13,8 +13,11 @@ using hlo::Value;
 using hlo::Values;
 
 void plan(const Type& base, const View& v, ViewPlan& p) {
-  const int64_t flat = base.dtype == v.dtype ? -1 : base.numel() * static_cast<int64_t>(size_of(base.dtype)) / static_cast<int64_t>(size_of(v.dtype));
-  graph::plan_view({base.dims.data(), static_cast<int>(base.dims.size())}, flat, {v.sizes.data(), static_cast<int>(v.sizes.size())},
+  const int64_t flat = base.dtype == v.dtype ? -1
+                                             : base.numel() * static_cast<int64_t>(size_of(base.dtype)) /
+                                                   static_cast<int64_t>(size_of(v.dtype));
+  graph::plan_view({base.dims.data(), static_cast<int>(base.dims.size())}, flat,
+                   {v.sizes.data(), static_cast<int>(v.sizes.size())},
                    {v.strides.data(), static_cast<int>(v.strides.size())}, v.offset, p);
 }
 
@@ -90,7 +93,8 @@ Value flat_indices(Builder& b, const View& v, const Value& offset, int64_t limit
   const Dtype d = limit > std::numeric_limits<int32_t>::max() ? Dtype::i64 : Dtype::i32;
   Value index = b.full(b.convert(offset, d), v.sizes);
   for (size_t i = 0; i < v.sizes.size(); ++i)
-    if (v.sizes[i] != 1 && v.strides[i] != 0) index = b.add(index, b.mul(b.iota({d, v.sizes}, static_cast<int64_t>(i)), b.constant_int(v.strides[i], d)));
+    if (v.sizes[i] != 1 && v.strides[i] != 0)
+      index = b.add(index, b.mul(b.iota({d, v.sizes}, static_cast<int64_t>(i)), b.constant_int(v.strides[i], d)));
   return index;
 }
 
@@ -140,7 +144,8 @@ Value write_view(Builder& b, const Value& whole, const View& v, const Value& val
   auto back = [&](const Value& x) {  // into the storage's own dtype and dims
     if (whole.dtype() == v.dtype) return b.reshape(x, whole.dims());
     Value y = b.flatten(reinterpret(b, x, whole.dtype()));
-    if (y.numel() < whole.numel()) y = b.concatenate({y, b.slice_dim(b.flatten(whole), 0, y.numel(), whole.numel())}, 0);
+    if (y.numel() < whole.numel())
+      y = b.concatenate({y, b.slice_dim(b.flatten(whole), 0, y.numel(), whole.numel())}, 0);
     return b.reshape(y, whole.dims());
   };
   switch (p.cls) {

@@ -15,7 +15,8 @@ hlo::Value reinterpret(hlo::Builder&, const hlo::Value& base, Dtype as);
 // The value seen through the view, with dims view.sizes.
 hlo::Value read_view(hlo::Builder&, const hlo::Value& base, const graph::View&, const StartSource&);
 // base with `value` (of view.sizes and view.dtype) written through the view.
-hlo::Value write_view(hlo::Builder&, const hlo::Value& base, const graph::View&, const hlo::Value& value, const StartSource&);
+hlo::Value write_view(hlo::Builder&, const hlo::Value& base, const graph::View&, const hlo::Value& value,
+                      const StartSource&);
 
 // How many runtime starts the view takes (those of a box that are not fixed at 0; one for gather).
 int count_starts(const graph::ViewPlan&);

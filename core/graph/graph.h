@@ -22,15 +22,16 @@ struct Ref {  // a value of the graph; -1 = no tensor
 struct Number {
   enum class Kind : uint8_t { boolean, integer, real, complex };
   Kind kind = Kind::integer;
-  int64_t i = 0;                 // boolean, integer
-  std::complex<double> c = 0;    // real, complex
-  int runtime = -1;              // index among the launch's numbers, -1 when static
+  int64_t i = 0;               // boolean, integer
+  std::complex<double> c = 0;  // real, complex
+  int runtime = -1;            // index among the launch's numbers, -1 when static
   double real() const { return kind <= Kind::integer ? static_cast<double>(i) : c.real(); }
 };
 
-// One argument of a node. The name stands in the node's schema. A Scalar[] is a list of wrapped host numbers, a float[] one of doubles.
-using Attr = std::variant<std::monostate, Ref, std::vector<Ref>, Number, bool, int64_t, double, std::string, Dims, std::vector<double>,
-                          std::vector<bool>, Dtype>;
+// One argument of a node. The name stands in the node's schema. A Scalar[] is a list of wrapped host numbers, a float[]
+// one of doubles.
+using Attr = std::variant<std::monostate, Ref, std::vector<Ref>, Number, bool, int64_t, double, std::string, Dims,
+                          std::vector<double>, std::vector<bool>, Dtype>;
 
 struct Schema {
   std::string name;  // "add.Tensor"
@@ -46,17 +47,18 @@ struct Node {
 struct View {
   Dtype dtype = Dtype::f32;
   Dims sizes, strides;
-  int64_t offset = 0;   // only for static views (runtime < 0)
+  int64_t offset = 0;  // only for static views (runtime < 0)
   int runtime = -1;
 };
 
 struct Value {
   enum class Kind : uint8_t { input, view_of_value, host_number, result };
   Kind kind = Kind::input;
-  int index = -1;        // input: which buffer; view_of_value: which value; host_number: which number; result: which node
-  int output = 0;        // result: which of the node's outputs
-  bool wrapped = false;  // a Python number in tensor's clothing: takes part in promotion last
-  View view;             // input, view_of_value; host_number: dtype only
+  int index = -1;  // input: which buffer; view_of_value: which value; host_number: which number; result: which node
+  int output = 0;  // result: which of the node's outputs
+  bool wrapped = false;     // a Python number in tensor's clothing: takes part in promotion last
+  bool conjugated = false;  // an input that is read as the conjugate of what its storage holds
+  View view;                // input, view_of_value; host_number: dtype only
 };
 
 struct Write {  // value `value` (or the node's assignment) goes through `view` into input `input`
@@ -67,7 +69,8 @@ struct Write {  // value `value` (or the node's assignment) goes through `view` 
 
 struct Graph {
   std::vector<Type> inputs;  // dense values of the buffers
-  std::vector<bool> read;    // per input: false = nothing was ever stored there: no argument, reads as zeros; empty list = all true
+  std::vector<bool>
+      read;  // per input: false = nothing was ever stored there: no argument, reads as zeros; empty list = all true
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<int> results;   // values that become new tensors

@@ -81,8 +81,9 @@ void plan_view(Span base, int64_t flat_numel, Span sizes, Span strides, int64_t 
     return;
   }
   if (offset == 0 && view_numel == n && contiguous(sizes, strides)) {
-    const bool same = flat_numel < 0 ? base.rank == sizes.rank && std::equal(sizes.data, sizes.data + sizes.rank, base.data)
-                                     : sizes.rank == 1;
+    const bool same = flat_numel < 0
+                          ? base.rank == sizes.rank && std::equal(sizes.data, sizes.data + sizes.rank, base.data)
+                          : sizes.rank == 1;
     p.cls = same ? ViewClass::whole : ViewClass::reshape;
     return;
   }
@@ -90,7 +91,9 @@ void plan_view(Span base, int64_t flat_numel, Span sizes, Span strides, int64_t 
   int count = 0;
   for (int i = 0; i < sizes.rank && i < 64; ++i)
     if (sizes[i] != 1 && strides[i] != 0) m[count++] = {sizes[i], strides[i], i};
-  std::sort(m, m + count, [](const Moving& a, const Moving& b) { return a.stride != b.stride ? a.stride > b.stride : a.dim < b.dim; });
+  std::sort(m, m + count, [](const Moving& a, const Moving& b) {
+    return a.stride != b.stride ? a.stride > b.stride : a.dim < b.dim;
+  });
   p.cls = ViewClass::box;
   bool distinct = true;
   for (int i = 1; i < count; ++i) distinct &= m[i].stride < m[i - 1].stride;

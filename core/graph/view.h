@@ -6,11 +6,11 @@
 namespace torchport::graph {
 
 enum class ViewClass : uint8_t {
-  whole,   // the value as it is
+  whole,    // the value as it is
   reshape,  // all elements in order, other dims
-  box,     // a rectangular (maybe strided) block of the value seen through `axes`, permuted and broadcast
-  gather,  // anything else: flat indices
-  empty,   // no elements
+  box,      // a rectangular (maybe strided) block of the value seen through `axes`, permuted and broadcast
+  gather,   // anything else: flat indices
+  empty,    // no elements
 };
 
 // The axes of a box are a factorisation of the flat value, outermost first; one element of `starts` belongs to each.

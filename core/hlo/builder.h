@@ -47,11 +47,11 @@ struct Window {  // of reduce_window and select_and_scatter; one entry a dimensi
 struct ConvDims {  // StableHLO's convolution; spatial lists have one entry a spatial dimension
   Dims strides, low, high, lhs_dilation, rhs_dilation;
   int64_t groups = 1, batch_groups = 1;
-  // positions: (batch, feature) of the input, (output feature, input feature) of the kernel, (batch, feature) of the output;
-  // the remaining dimensions are spatial, in order, unless listed here
+  // positions: (batch, feature) of the input, (output feature, input feature) of the kernel, (batch, feature) of the
+  // output; the remaining dimensions are spatial, in order, unless listed here
   int64_t in_batch = 0, in_feature = 1, k_out = 0, k_in = 1, out_batch = 0, out_feature = 1;
   Dims in_spatial, k_spatial, out_spatial;
-  bool reverse_kernel = false;  // window_reversal on every spatial dimension
+  bool reverse_kernel = false;   // window_reversal on every spatial dimension
   Dtype result = Dtype::kCount;  // element type of the result, the input's when not given
 };
 struct GatherDims {
@@ -78,16 +78,16 @@ class Builder {
   std::string finish(const Values& results, std::string_view name = "main");
   size_t num_arguments() const { return args_.size(); }
 
-  std::string where = "hlo";  // what errors name: the op being lowered
+  std::string where = "hlo";          // what errors name: the op being lowered
   std::string precision = "HIGHEST";  // of dot_general and convolution on floating point: DEFAULT, HIGH or HIGHEST
   bool uses_precision = false;        // set by those
 
   // ---- constants
-  Value constant(double, Dtype, const Dims& = {});           // splat; exact for ints below 2^53
-  Value constant_int(int64_t, Dtype, const Dims& = {});      // splat; exact for all 64 bits
+  Value constant(double, Dtype, const Dims& = {});       // splat; exact for ints below 2^53
+  Value constant_int(int64_t, Dtype, const Dims& = {});  // splat; exact for all 64 bits
   Value constant_complex(double re, double im, Dtype, const Dims& = {});
-  Value constants(const std::vector<int64_t>&, Dtype = Dtype::i64);   // 1-d
-  Value constants(const std::vector<double>&, Dtype);                 // 1-d
+  Value constants(const std::vector<int64_t>&, Dtype = Dtype::i64);  // 1-d
+  Value constants(const std::vector<double>&, Dtype);                // 1-d
   Value zeros(const Type& t) { return constant(0, t.dtype, t.dims); }
   Value like(const Value& x, double v) { return constant(v, x.dtype(), x.dims()); }  // splat of x's type
   Value lowest(Dtype, const Dims& = {});   // -inf, or the smallest integer, or false
@@ -99,8 +99,8 @@ class Builder {
   Value unary(std::string_view op, const Value&);
   Value unary(std::string_view op, const Value&, Dtype result);
   Value binary(std::string_view op, const Value&, const Value&);
-  Value convert(const Value&, Dtype);          // stablehlo.convert as it is; see cast
-  Value bitcast(const Value&, Dtype);          // bitcast_convert; a size change adds or removes the last dimension
+  Value convert(const Value&, Dtype);  // stablehlo.convert as it is; see cast
+  Value bitcast(const Value&, Dtype);  // bitcast_convert; a size change adds or removes the last dimension
   Value reshape(const Value&, const Dims&);
   Value transpose(const Value&, const Dims& perm);
   Value broadcast_in_dim(const Value&, const Dims& result, const Dims& mapping);
@@ -121,10 +121,12 @@ class Builder {
   Value reduce_window(Reduce, const Value&, const Window&);
   Values reduce_window(const Values& inputs, const Values& inits, const Window&, const Body&);
   // For each window the element chosen by `select` (ge: the first maximum) receives source, combined by addition.
-  Value select_and_scatter(const Value& operand, const Value& source, const Value& init, const Window&, Cmp select = Cmp::ge);
+  Value select_and_scatter(const Value& operand, const Value& source, const Value& init, const Window&,
+                           Cmp select = Cmp::ge);
   Value gather(const Value& operand, const Value& indices, const GatherDims&, const Dims& slice_sizes);
   // body combines (old, update) 0-d values; null body overwrites.
-  Value scatter(const Value& operand, const Value& indices, const Value& updates, const ScatterDims&, const Body& = nullptr);
+  Value scatter(const Value& operand, const Value& indices, const Value& updates, const ScatterDims&,
+                const Body& = nullptr);
   Values sort(const Values&, int64_t dim, bool stable, const Body& less);  // less(a0, b0, a1, b1, ...) -> i1
   Value dot_general(const Value&, const Value&, const Dims& lhs_batch, const Dims& rhs_batch, const Dims& lhs_contract,
                     const Dims& rhs_contract, Dtype result);
@@ -133,15 +135,17 @@ class Builder {
   std::pair<Value, Value> rng_bits(const Value& state, Dtype, const Dims&);
   Values while_loop(const Values& inits, const Body& condition, const Body& body);
   Values if_else(const Value& pred, const std::function<Values()>& yes, const std::function<Values()>& no);
-  Values custom_call(std::string_view target, const Values&, const std::vector<Type>& results, std::string_view config = "");
+  Values custom_call(std::string_view target, const Values&, const std::vector<Type>& results,
+                     std::string_view config = "");
   Value cholesky(const Value&, bool lower = true);
-  Value triangular_solve(const Value& a, const Value& b, bool left, bool lower, bool unit_diagonal, std::string_view transpose_a = "NO_TRANSPOSE");
+  Value triangular_solve(const Value& a, const Value& b, bool left, bool lower, bool unit_diagonal,
+                         std::string_view transpose_a = "NO_TRANSPOSE");
   Value fft(const Value&, std::string_view kind, const Dims& lengths);  // kind: FFT, IFFT, RFFT, IRFFT
 
   // ---- torch's rules: broadcasting between operands of one dtype, casts, wrapped dims
-  Value cast(const Value&, Dtype);                       // to bool: x != 0; complex to real: the real part; bool to int 0/1
-  Value broadcast_to(const Value&, const Dims&);         // expand: aligned at the right
-  Value full(const Value& scalar, const Dims&);          // 0-d value to a shape
+  Value cast(const Value&, Dtype);                // to bool: x != 0; complex to real: the real part; bool to int 0/1
+  Value broadcast_to(const Value&, const Dims&);  // expand: aligned at the right
+  Value full(const Value& scalar, const Dims&);   // 0-d value to a shape
   Value add(const Value& x, const Value& y) { return broadcasting("add", x, y); }  // on bool: or
   Value sub(const Value& x, const Value& y) { return broadcasting("subtract", x, y); }
   Value mul(const Value& x, const Value& y) { return broadcasting("multiply", x, y); }  // on bool: and
@@ -155,7 +159,9 @@ class Builder {
   Value bit_or(const Value& x, const Value& y) { return broadcasting("or", x, y); }
   Value bit_xor(const Value& x, const Value& y) { return broadcasting("xor", x, y); }
   Value shift_left(const Value& x, const Value& y) { return broadcasting("shift_left", x, y); }
-  Value shift_right(const Value& x, const Value& y) { return broadcasting(is_unsigned(x.dtype()) ? "shift_right_logical" : "shift_right_arithmetic", x, y); }
+  Value shift_right(const Value& x, const Value& y) {
+    return broadcasting(is_unsigned(x.dtype()) ? "shift_right_logical" : "shift_right_arithmetic", x, y);
+  }
   Value compare(Cmp, const Value&, const Value&);
   Value eq(const Value& x, const Value& y) { return compare(Cmp::eq, x, y); }
   Value ne(const Value& x, const Value& y) { return compare(Cmp::ne, x, y); }
@@ -195,7 +201,7 @@ class Builder {
   Value is_nan(const Value& x) { return compare(Cmp::ne, x, x); }
 
   // ---- shapes
-  Value unsqueeze(const Value&, int64_t dim);                    // dim in [0, rank]
+  Value unsqueeze(const Value&, int64_t dim);  // dim in [0, rank]
   Value squeeze(const Value&, int64_t dim);
   Value slice_dim(const Value&, int64_t dim, int64_t start, int64_t limit, int64_t stride = 1);
   Value swap_dims(const Value&, int64_t, int64_t);
@@ -208,9 +214,10 @@ class Builder {
 
  private:
   friend class Value;
-  Value emit(std::string_view op, const Values& operands, const Type& result, std::string_view attributes = "", const std::string& regions = "");
-  Values emit_many(std::string_view op, const Values& operands, const std::vector<Type>& results, std::string_view attributes = "",
-                   const std::string& regions = "");
+  Value emit(std::string_view op, const Values& operands, const Type& result, std::string_view attributes = "",
+             const std::string& regions = "");
+  Values emit_many(std::string_view op, const Values& operands, const std::vector<Type>& results,
+                   std::string_view attributes = "", const std::string& regions = "");
   Value broadcasting(std::string_view op, Value x, Value y);
   // Text of a region with block arguments of these types.
   std::string region(const std::vector<Type>& args, const Body&);

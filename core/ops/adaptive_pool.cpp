@@ -1,4 +1,5 @@
-// Pooling whose windows follow from the sizes (adaptive), from random samples (fractional) or from stored positions (unpool).
+// Pooling whose windows follow from the sizes (adaptive), from random samples (fractional) or from stored positions
+// (unpool).
 #include <limits>
 
 #include "ops/product.h"
@@ -55,7 +56,8 @@ int64_t axis(const Value& x, const Pool& p, int64_t i) { return x.rank() - p.n +
 
 Value adaptive_avg(Builder& b, Args& a, int64_t n) {
   const Value x = a.tensor("self");
-  a.check(!is_bool(x.dtype()) && !is_int(x.dtype()), Code::dtype_unsupported, str("must get floating point numbers, got ", text(x.type())));
+  a.check(!is_bool(x.dtype()) && !is_int(x.dtype()), Code::dtype_unsupported,
+          str("must get floating point numbers, got ", text(x.type())));
   const Pool p = read_adaptive(a, x, n);
   if (x.numel() == 0 || numel(p.out) == 0) return b.zeros({x.dtype(), p.shape(p.out)});
   Value y = b.cast(x, opmath(x.dtype()));
@@ -63,7 +65,8 @@ Value adaptive_avg(Builder& b, Args& a, int64_t n) {
     const Bins r = bins(p.in[i], p.out[i]);
     const int64_t dim = axis(x, p, i);
     y = b.reduce(Reduce::add, split(b, y, dim, r, b.constant(0, y.dtype())), {dim + 1});
-    y = r.uniform ? b.div(y, static_cast<double>(r.longest)) : b.div(y, b.broadcast_in_dim(b.constants(r.length, y.dtype()), y.dims(), {dim}));
+    y = r.uniform ? b.div(y, static_cast<double>(r.longest))
+                  : b.div(y, b.broadcast_in_dim(b.constants(r.length, y.dtype()), y.dims(), {dim}));
   }
   return b.cast(y, x.dtype());
 }
@@ -72,7 +75,8 @@ Value adaptive_avg_backward(Builder& b, Args& a, int64_t n) {
   const Value g = a.tensor("grad_output"), x = a.tensor("self");
   Pool p = read_lead(a, x, n);
   p.out = Dims(g.dims().end() - n, g.dims().end());
-  a.check(g.dims() == p.shape(p.out), Code::shape_mismatch, str("grad_output must fit input ", text(x.dims()), ", got ", text(g.dims())));
+  a.check(g.dims() == p.shape(p.out), Code::shape_mismatch,
+          str("grad_output must fit input ", text(x.dims()), ", got ", text(g.dims())));
   if (x.numel() == 0 || g.numel() == 0) return b.zeros(x.type());
   Value y = b.cast(g, opmath(g.dtype()));
   for (int64_t i = 0; i < n; ++i) {
@@ -99,13 +103,15 @@ Values adaptive_max(Builder& b, Args& a, int64_t n) {
   const Value x = a.tensor("self");
   a.check(is_float(x.dtype()), Code::dtype_unsupported, str("must get floating point numbers, got ", text(x.type())));
   const Pool p = read_adaptive(a, x, n);
-  if (x.numel() == 0 || numel(p.out) == 0) return {b.zeros({x.dtype(), p.shape(p.out)}), b.zeros({Dtype::i64, p.shape(p.out)})};
+  if (x.numel() == 0 || numel(p.out) == 0)
+    return {b.zeros({x.dtype(), p.shape(p.out)}), b.zeros({Dtype::i64, p.shape(p.out)})};
   Value y = x, at = b.broadcast_to(b.reshape(b.iota({Dtype::i64, {numel(p.in)}}, 0), p.in), x.dims());
   for (int64_t i = n; i-- > 0;) {  // one axis after the other: ties keep the first position either way
     const Bins r = bins(p.in[i], p.out[i]);
     const int64_t dim = axis(x, p, i);
-    const Values best = reduce_max_position(b, split(b, y, dim, r, b.lowest(y.dtype())),
-                                            split(b, at, dim, r, b.constant_int(std::numeric_limits<int64_t>::max(), Dtype::i64)), {dim + 1});
+    const Values best = reduce_max_position(
+        b, split(b, y, dim, r, b.lowest(y.dtype())),
+        split(b, at, dim, r, b.constant_int(std::numeric_limits<int64_t>::max(), Dtype::i64)), {dim + 1});
     y = best[0], at = best[1];
   }
   return {y, at};
@@ -113,7 +119,8 @@ Values adaptive_max(Builder& b, Args& a, int64_t n) {
 
 Value place_gradient(Builder& b, Args& a, int64_t n) {
   const Value g = a.tensor("grad_output"), x = a.tensor("self"), indices = a.tensor("indices");
-  a.check(g.dims() == indices.dims(), Code::shape_mismatch, str("grad_output must have the shape of indices ", text(indices.dims()), ", got ", text(g.dims())));
+  a.check(g.dims() == indices.dims(), Code::shape_mismatch,
+          str("grad_output must have the shape of indices ", text(indices.dims()), ", got ", text(g.dims())));
   return b.cast(place(b, read_lead(a, x, n), b.cast(g, opmath(g.dtype())), indices, true), x.dtype());
 }
 
@@ -134,11 +141,13 @@ Values fractional_max(Builder& b, Args& a, int64_t n) {
   const Value x = a.tensor("self"), samples = a.tensor("random_samples");
   Pool p = read_lead(a, x, n);
   p.size = a.expand_ints("kernel_size", n, 1), p.out = a.expand_ints("output_size", n, 1);
-  a.check(samples.rank() == 3 && samples.dim(2) == n && samples.dim(0) * samples.dim(1) == numel(p.lead), Code::shape_mismatch,
-          str("random_samples must be [batch, channels, ", n, "], got ", text(samples.dims())));
-  a.check(samples.dtype() == x.dtype(), Code::dtype_mismatch, str("random_samples must have the input's dtype, got ", text(samples.type())));
+  a.check(samples.rank() == 3 && samples.dim(2) == n && samples.dim(0) * samples.dim(1) == numel(p.lead),
+          Code::shape_mismatch, str("random_samples must be [batch, channels, ", n, "], got ", text(samples.dims())));
+  a.check(samples.dtype() == x.dtype(), Code::dtype_mismatch,
+          str("random_samples must have the input's dtype, got ", text(samples.type())));
   for (int64_t i = 0; i < n; ++i)
-    a.check(p.out[i] + p.size[i] - 1 <= p.in[i], Code::shape_mismatch, str("kernel ", text(p.size), " and output ", text(p.out), " must fit input ", text(x.dims())));
+    a.check(p.out[i] + p.size[i] - 1 <= p.in[i], Code::shape_mismatch,
+            str("kernel ", text(p.size), " and output ", text(p.out), " must fit input ", text(x.dims())));
   const int64_t lead = numel(p.lead);
   if (x.numel() == 0) return {b.zeros({x.dtype(), p.shape(p.out)}), b.zeros({Dtype::i64, p.shape(p.out)})};
   const Value flat_samples = b.reshape(b.cast(samples, opmath(samples.dtype())), {lead, n});
@@ -148,7 +157,8 @@ Values fractional_max(Builder& b, Args& a, int64_t n) {
   Value at;
   for (int64_t i = 0; i < n; ++i) {
     const int64_t which = n == 2 ? 1 - i : i;  // in two dimensions the width's sample comes first
-    const Value start = fractional_starts(b, b.reshape(b.slice_dim(flat_samples, 1, which, which + 1), {lead}), p.in[i], p.out[i], p.size[i]);
+    const Value start = fractional_starts(b, b.reshape(b.slice_dim(flat_samples, 1, which, which + 1), {lead}), p.in[i],
+                                          p.out[i], p.size[i]);
     const Value along = b.add(b.broadcast_in_dim(start, grid, {0, 1 + i}), b.iota({Dtype::i64, grid}, 1 + n + i));
     at = i == 0 ? along : b.add(b.mul(at, static_cast<double>(p.in[i])), along);
   }
@@ -163,13 +173,17 @@ Values fractional_max(Builder& b, Args& a, int64_t n) {
 Value unpool(Builder& b, Args& a, int64_t n) {
   const Value x = a.tensor("self"), indices = a.tensor("indices");
   a.check(indices.dtype() == Dtype::i64, Code::bad_value, str("indices must be i64, got ", text(indices.type())));
-  a.check(indices.dims() == x.dims(), Code::shape_mismatch, str("indices must have the shape of the input ", text(x.dims()), ", got ", text(indices.dims())));
+  a.check(indices.dims() == x.dims(), Code::shape_mismatch,
+          str("indices must have the shape of the input ", text(x.dims()), ", got ", text(indices.dims())));
   const Dims size = a.ints("output_size");
-  a.check(static_cast<int64_t>(size.size()) == n, Code::bad_value, str("output_size must have ", n, " entries, got ", text(size)));
+  a.check(static_cast<int64_t>(size.size()) == n, Code::bad_value,
+          str("output_size must have ", n, " entries, got ", text(size)));
   Pool p = read_lead(a, x, n);
   p.in = size;
-  const Value ok = b.bit_and(b.compare(Cmp::ge, indices, 0.0), b.compare(Cmp::lt, indices, static_cast<double>(numel(size))));
-  a.require(ok, Code::bad_value, str("indices must lie in the output plane of ", text(size), " (found an invalid max index)"));
+  const Value ok =
+      b.bit_and(b.compare(Cmp::ge, indices, 0.0), b.compare(Cmp::lt, indices, static_cast<double>(numel(size))));
+  a.require(ok, Code::bad_value,
+            str("indices must lie in the output plane of ", text(size), " (found an invalid max index)"));
   return place(b, p, x, indices, false);
 }
 

@@ -12,7 +12,9 @@ using graph::Attr;
 using graph::Number;
 using graph::Ref;
 
-bool promotes(std::string_view name) { return name == "self" || name == "other" || name == "exponent" || name == "min" || name == "max"; }
+bool promotes(std::string_view name) {
+  return name == "self" || name == "other" || name == "exponent" || name == "min" || name == "max";
+}
 
 // torch's combine_categories: a tensor with dimensions outranks a 0-d tensor, which outranks a Python number.
 std::optional<Dtype> combine(std::optional<Dtype> higher, std::optional<Dtype> lower) {
@@ -27,7 +29,8 @@ std::optional<Dtype> join(std::optional<Dtype> a, Dtype b) { return a ? promote(
 
 }  // namespace
 
-Args::Args(Builder& b, const Op& op, const graph::Node& node, const std::vector<Value>& values, const std::vector<graph::Value>& infos, Launch& launch)
+Args::Args(Builder& b, const Op& op, const graph::Node& node, const std::vector<Value>& values,
+           const std::vector<graph::Value>& infos, Launch& launch)
     : b_(b), op_(op), node_(node), values_(values), infos_(infos), launch_(launch) {
   name_ = std::string_view(op.name).substr(0, op.name.find('.'));
   if (op.traits.promote != Promote::none) find_common();
@@ -40,7 +43,8 @@ const Attr* Args::find_attr(std::string_view name) const {
 }
 const Attr& Args::attr(std::string_view name) const {
   const Attr* found = find_attr(name);
-  torchport::check(found, Code::internal, where(), str("asks for argument '", name, "', which ", node_.schema->name, " does not have"));
+  torchport::check(found, Code::internal, where(),
+                   str("asks for argument '", name, "', which ", node_.schema->name, " does not have"));
   return *found;
 }
 
@@ -76,7 +80,8 @@ void Args::find_common() {
     if (const Ref* r = std::get_if<Ref>(&node_.args[k])) tensor(*r);
     if (const auto* list = std::get_if<std::vector<Ref>>(&node_.args[k]))
       for (Ref r : *list) tensor(r);
-    if (const Number* n = std::get_if<Number>(&node_.args[k]); n && (promotes(name) || op_.has_mark(name, '+'))) wrapped = join(wrapped, number_dtype(*n));
+    if (const Number* n = std::get_if<Number>(&node_.args[k]); n && (promotes(name) || op_.has_mark(name, '+')))
+      wrapped = join(wrapped, number_dtype(*n));
   }
   common_ = combine(dimmed, combine(zero, wrapped)).value_or(launch_.default_dtype());
   if (op_.traits.promote == Promote::to_float && is_integral(common_)) common_ = launch_.default_dtype();
@@ -92,7 +97,8 @@ Value Args::materialise(Ref r, std::optional<Dtype> to) {
 
 Value Args::tensor(std::string_view name) {
   const Attr* found = find_attr(name);
-  torchport::check(found, Code::internal, where(), str("asks for tensor '", name, "', which ", node_.schema->name, " does not have"));
+  torchport::check(found, Code::internal, where(),
+                   str("asks for tensor '", name, "', which ", node_.schema->name, " does not have"));
   const bool cast = op_.traits.promote != Promote::none && !op_.has_mark(name, '-');
   if (const Ref* r = std::get_if<Ref>(found)) return materialise(*r, cast ? std::optional(compute_) : std::nullopt);
   if (const Number* n = std::get_if<Number>(found)) return number(name, cast ? compute_ : number_dtype(*n));
@@ -129,10 +135,14 @@ Number Args::raw(std::string_view name) const {
   const Attr& x = attr(name);
   if (const Number* n = std::get_if<Number>(&x)) return *n;
   Number n;
-  if (const bool* v = std::get_if<bool>(&x)) n.kind = Number::Kind::boolean, n.i = *v;
-  else if (const int64_t* v = std::get_if<int64_t>(&x)) n.i = *v;
-  else if (const double* v = std::get_if<double>(&x)) n.kind = Number::Kind::real, n.c = *v;
-  else torchport::fail(Code::internal, where(), str("argument '", name, "' is not a number"));
+  if (const bool* v = std::get_if<bool>(&x))
+    n.kind = Number::Kind::boolean, n.i = *v;
+  else if (const int64_t* v = std::get_if<int64_t>(&x))
+    n.i = *v;
+  else if (const double* v = std::get_if<double>(&x))
+    n.kind = Number::Kind::real, n.c = *v;
+  else
+    torchport::fail(Code::internal, where(), str("argument '", name, "' is not a number"));
   return n;
 }
 Value Args::number(std::string_view name, Dtype d) {
@@ -142,8 +152,10 @@ Value Args::number(std::string_view name, Dtype d) {
 Value Args::number(const Number& n, Dtype d) {
   if (n.runtime >= 0) return launch_.number(b_, n.runtime, d);
   switch (n.kind) {
-    case Number::Kind::complex: return is_complex(d) ? b_.constant_complex(n.c.real(), n.c.imag(), d) : b_.constant(n.c.real(), d);
-    case Number::Kind::real: return is_int(d) ? b_.constant_int(static_cast<int64_t>(n.c.real()), d) : b_.constant(n.c.real(), d);
+    case Number::Kind::complex:
+      return is_complex(d) ? b_.constant_complex(n.c.real(), n.c.imag(), d) : b_.constant(n.c.real(), d);
+    case Number::Kind::real:
+      return is_int(d) ? b_.constant_int(static_cast<int64_t>(n.c.real()), d) : b_.constant(n.c.real(), d);
     default: return b_.constant_int(n.i, d);
   }
 }
@@ -154,7 +166,8 @@ bool Args::is(std::string_view name, double v) const {
 }
 double Args::f(std::string_view name) const {
   const Number n = raw(name);
-  torchport::check(n.runtime < 0, Code::internal, where(), str("reads runtime number '", name, "' as a static one: mark it ", name, "!"));
+  torchport::check(n.runtime < 0, Code::internal, where(),
+                   str("reads runtime number '", name, "' as a static one: mark it ", name, "!"));
   return n.real();
 }
 double Args::f(std::string_view name, double fallback) const { return has(name) ? f(name) : fallback; }
@@ -165,7 +178,8 @@ int64_t Args::i(std::string_view name) const {
   if (const bool* v = std::get_if<bool>(&x)) return *v;
   if (const auto* v = std::get_if<Dims>(&x); v && v->size() == 1) return (*v)[0];
   const Number n = raw(name);
-  torchport::check(n.runtime < 0, Code::internal, where(), str("reads runtime number '", name, "' as a static one: mark it ", name, "!"));
+  torchport::check(n.runtime < 0, Code::internal, where(),
+                   str("reads runtime number '", name, "' as a static one: mark it ", name, "!"));
   return n.kind <= Number::Kind::integer ? n.i : static_cast<int64_t>(n.c.real());
 }
 int64_t Args::i(std::string_view name, int64_t fallback) const { return has(name) ? i(name) : fallback; }
@@ -233,7 +247,8 @@ Dims Args::expand_ints(std::string_view name, int64_t count, int64_t fallback) c
   Dims v = ints(name);
   if (v.empty()) return Dims(count, fallback);
   if (v.size() == 1) return Dims(count, v[0]);
-  torchport::check(static_cast<int64_t>(v.size()) == count, Code::bad_value, where(), str(name, " must have 1 or ", count, " entries, got ", torchport::text(v)));
+  torchport::check(static_cast<int64_t>(v.size()) == count, Code::bad_value, where(),
+                   str(name, " must have 1 or ", count, " entries, got ", torchport::text(v)));
   return v;
 }
 
@@ -249,7 +264,8 @@ Value Args::uniform(Dtype d, const Dims& dims) {
   }
   const int kept = d == Dtype::bf16 ? 8 : d == Dtype::f16 ? 11 : 24;
   const Value bits = random_bits(Dtype::u32, dims);
-  const Value f = b_.mul(b_.convert(b_.shift_right(bits, b_.constant(32 - kept, Dtype::u32)), Dtype::f32), std::ldexp(1.0, -kept));
+  const Value f =
+      b_.mul(b_.convert(b_.shift_right(bits, b_.constant(32 - kept, Dtype::u32)), Dtype::f32), std::ldexp(1.0, -kept));
   return b_.cast(f, d);
 }
 Value Args::normal(Dtype d, const Dims& dims) {
@@ -267,7 +283,8 @@ void Args::assign(std::string_view name, Value v) {
 }
 void Args::assign(std::string_view name, size_t element, Value v) {
   const auto* list = std::get_if<std::vector<Ref>>(&attr(name));
-  torchport::check(list && element < list->size() && (*list)[element].id >= 0, Code::internal, where(), str("assigns to '", name, "', which is not a list of tensors"));
+  torchport::check(list && element < list->size() && (*list)[element].id >= 0, Code::internal, where(),
+                   str("assigns to '", name, "', which is not a list of tensors"));
   launch_.assign((*list)[element], v);
 }
 

@@ -1,5 +1,5 @@
-// Scaled dot product attention as one program: softmax(q k^T * scale + bias) v and its gradients, for equal head counts and
-// for grouped queries. The dropout mask is not kept; the backward pass draws it again from the stored random state.
+// Scaled dot product attention as one program: softmax(q k^T * scale + bias) v and its gradients, for equal head counts
+// and for grouped queries. The dropout mask is not kept; the backward pass draws it again from the stored random state.
 #include <cmath>
 
 #include "ops/product.h"
@@ -12,7 +12,7 @@ namespace {
 struct Attention {
   Value q, k, v;  // [B, H, L, E]; k and v may have fewer heads, each shared by a group of queries
   double scale;
-  Dims scores;  // [B, H, L, S]
+  Dims scores;   // [B, H, L, S]
   Dims grouped;  // the same with the group folded into the rows: [B, Hk, H / Hk * L, S]
 };
 
@@ -22,18 +22,24 @@ Attention read(Args& a) {
   a.check(q.rank() == 4 && k.rank() == 4 && v.rank() == 4, Code::shape_mismatch,
           str("query, key and value must be 4-D, got ", text(q.type()), ", ", text(k.type()), " and ", text(v.type())));
   a.check(q.dtype() == k.dtype() && q.dtype() == v.dtype(), Code::dtype_mismatch,
-          str("query, key and value must have one dtype, got ", text(q.type()), ", ", text(k.type()), " and ", text(v.type())));
-  a.check(q.dim(0) == k.dim(0) && q.dim(0) == v.dim(0) && k.dim(1) == v.dim(1) && k.dim(2) == v.dim(2) && q.dim(3) == k.dim(3) && k.dim(1) > 0 &&
-              q.dim(1) % k.dim(1) == 0,
-          Code::shape_mismatch, str("query, key and value must fit, got ", text(q.dims()), ", ", text(k.dims()), " and ", text(v.dims())));
+          str("query, key and value must have one dtype, got ", text(q.type()), ", ", text(k.type()), " and ",
+              text(v.type())));
+  a.check(q.dim(0) == k.dim(0) && q.dim(0) == v.dim(0) && k.dim(1) == v.dim(1) && k.dim(2) == v.dim(2) &&
+              q.dim(3) == k.dim(3) && k.dim(1) > 0 && q.dim(1) % k.dim(1) == 0,
+          Code::shape_mismatch,
+          str("query, key and value must fit, got ", text(q.dims()), ", ", text(k.dims()), " and ", text(v.dims())));
   t.scale = a.f("scale", 1.0 / std::sqrt(static_cast<double>(q.dim(3))));
   t.scores = {q.dim(0), q.dim(1), q.dim(2), k.dim(2)};
   t.grouped = {q.dim(0), k.dim(1), q.dim(1) / k.dim(1) * q.dim(2), k.dim(2)};
   return t;
 }
 // [B, H, L, E] -> [B, Hk, H / Hk * L, E]
-Value group(Builder& b, const Attention& t, const Value& x) { return b.reshape(x, {t.grouped[0], t.grouped[1], t.grouped[2], x.dim(3)}); }
-Value ungroup(Builder& b, const Attention& t, const Value& x) { return b.reshape(x, {t.scores[0], t.scores[1], t.scores[2], x.dim(3)}); }
+Value group(Builder& b, const Attention& t, const Value& x) {
+  return b.reshape(x, {t.grouped[0], t.grouped[1], t.grouped[2], x.dim(3)});
+}
+Value ungroup(Builder& b, const Attention& t, const Value& x) {
+  return b.reshape(x, {t.scores[0], t.scores[1], t.scores[2], x.dim(3)});
+}
 
 Value logits(Builder& b, Args& a, const Attention& t, const Value& bias) {
   Value s = b.mul(b.reshape(product(b, group(b, t, t.q), false, t.k, true), t.scores), t.scale);

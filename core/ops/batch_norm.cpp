@@ -12,7 +12,9 @@ Dims all_but_channel(const Value& x) {
 }
 int64_t per_channel(const Value& x) { return x.numel() / std::max<int64_t>(x.dim(1), 1); }
 void expect_channels(Args& a, const Value& x, const Value& v, const char* which) {
-  if (v) a.check(v.numel() == x.dim(1), Code::shape_mismatch, str(which, " must have ", x.dim(1), " elements, got ", v.numel()));
+  if (v)
+    a.check(v.numel() == x.dim(1), Code::shape_mismatch,
+            str(which, " must have ", x.dim(1), " elements, got ", v.numel()));
 }
 
 struct Stats {
@@ -30,7 +32,9 @@ Value moved(Builder& b, Args& a, const Value& running, const Value& fresh) {
   const Value m = a.number("momentum", fresh.dtype());
   return b.cast(b.add(b.mul(b.cast(running, fresh.dtype()), b.rsub(1, m)), b.mul(fresh, m)), running.dtype());
 }
-Value unbiased(Builder& b, const Value& var, int64_t count) { return b.mul(var, static_cast<double>(count) / static_cast<double>(count - 1)); }
+Value unbiased(Builder& b, const Value& var, int64_t count) {
+  return b.mul(var, static_cast<double>(count) / static_cast<double>(count - 1));
+}
 
 struct Normed {
   Value y, mean, invstd, running_mean, running_var;
@@ -41,7 +45,8 @@ Normed batch_norm(Builder& b, Args& a, const Value& running_mean, const Value& r
   a.check(x.rank() >= 2, Code::shape_mismatch, str("input must have at least 2 dimensions, got ", text(x.type())));
   expect_channels(a, x, weight, "weight"), expect_channels(a, x, bias, "bias");
   expect_channels(a, x, running_mean, "running_mean"), expect_channels(a, x, running_var, "running_var");
-  a.check(training || (running_mean && running_var), Code::bad_value, "running_mean and running_var must be given in evaluation mode");
+  a.check(training || (running_mean && running_var), Code::bad_value,
+          "running_mean and running_var must be given in evaluation mode");
   const Dtype saved = stat_dtype(x, {weight, bias, running_mean, running_var});
   const Value wide = b.cast(x, opmath(x.dtype()));
   Normed r;
@@ -79,7 +84,8 @@ Values backward(Builder& b, Args& a, bool training, const Value& saved_mean, con
   const Dtype out = stat_dtype(x, {weight, training ? saved_mean : running_mean});
   const Value wide = b.cast(x, opmath(x.dtype())), gw = b.cast(g, wide.dtype());
   const Value mean = b.cast(training ? saved_mean : running_mean, wide.dtype());
-  const Value invstd = training ? b.cast(saved_invstd, wide.dtype()) : inverse_std(b, a, b.cast(running_var, wide.dtype()));
+  const Value invstd =
+      training ? b.cast(saved_invstd, wide.dtype()) : inverse_std(b, a, b.cast(running_var, wide.dtype()));
   const Dims dims = all_but_channel(x);
   const Value normed = b.mul(b.sub(wide, spread(b, mean, wide, {1})), spread(b, invstd, wide, {1}));
   const Value sum_g = b.reduce(Reduce::add, gw, dims), sum_gx = b.reduce(Reduce::add, b.mul(gw, normed), dims);
@@ -89,7 +95,8 @@ Values backward(Builder& b, Args& a, bool training, const Value& saved_mean, con
     Value inner = gw;
     if (training) {
       const double n = static_cast<double>(per_channel(x));
-      inner = b.sub(b.sub(gw, spread(b, b.div(sum_g, n), wide, {1})), b.mul(normed, spread(b, b.div(sum_gx, n), wide, {1})));
+      inner = b.sub(b.sub(gw, spread(b, b.div(sum_g, n), wide, {1})),
+                    b.mul(normed, spread(b, b.div(sum_gx, n), wide, {1})));
     }
     gx = b.cast(b.mul(inner, spread(b, scale, wide, {1})), x.dtype());
   }
@@ -127,7 +134,9 @@ OP("_batch_norm_no_update", Promote::none, "momentum?") {
   const Normed r = batch_norm(b, a, mean, var, !mean || !var);
   return {r.y, r.mean, r.invstd, reserve(b)};
 }
-OP("native_batch_norm_backward") { return backward(b, a, a.flag("train"), a.tensor("save_mean"), a.tensor("save_invstd")); }
+OP("native_batch_norm_backward") {
+  return backward(b, a, a.flag("train"), a.tensor("save_mean"), a.tensor("save_invstd"));
+}
 OP("batch_norm_backward") { return backward(b, a, a.flag("update"), a.tensor("save_mean"), a.tensor("save_var")); }
 
 // ---- SyncBatchNorm's pieces
@@ -181,7 +190,8 @@ OP("batch_norm_backward_reduce") {
   const Value sum_dy_xmu = b.reduce(Reduce::add, b.mul(gw, b.sub(wide, spread(b, a.tensor("mean"), wide, {1}))), dims);
   const Dtype out = stat_dtype(x, {weight, invstd});
   return {a.flag("input_g") ? sum_dy : Value{}, a.flag("input_g") ? sum_dy_xmu : Value{},
-          a.flag("weight_g") ? b.cast(b.mul(sum_dy_xmu, b.cast(invstd, wide.dtype())), out) : Value{}, a.flag("bias_g") ? b.cast(sum_dy, out) : Value{}};
+          a.flag("weight_g") ? b.cast(b.mul(sum_dy_xmu, b.cast(invstd, wide.dtype())), out) : Value{},
+          a.flag("bias_g") ? b.cast(sum_dy, out) : Value{}};
 }
 OP("batch_norm_backward_elemt") {
   const Value x = a.tensor("input"), weight = a.tensor("weight");
@@ -192,7 +202,8 @@ OP("batch_norm_backward_elemt") {
   const Value slope = b.mul(b.mul(invstd, invstd), b.div(b.cast(a.tensor("sum_dy_xmu"), wide.dtype()), count));
   const Value centred = b.sub(wide, spread(b, a.tensor("mean"), wide, {1}));
   const Value inner = b.sub(b.sub(g, spread(b, mean_dy, wide, {1})), b.mul(centred, spread(b, slope, wide, {1})));
-  return b.cast(b.mul(inner, spread(b, weight ? b.mul(invstd, b.cast(weight, wide.dtype())) : invstd, wide, {1})), x.dtype());
+  return b.cast(b.mul(inner, spread(b, weight ? b.mul(invstd, b.cast(weight, wide.dtype())) : invstd, wide, {1})),
+                x.dtype());
 }
 
 }  // namespace torchport::ops

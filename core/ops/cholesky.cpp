@@ -14,18 +14,21 @@ Value failing_minor(Builder& b, const Value& x) {
   const int64_t batch = x.dim(0), n = x.dim(1);
   const Type grid{Dtype::i32, x.dims()};
   const Value row = b.iota(grid, 1), column = b.iota(grid, 2);
-  return b.while_loop({b.constant_int(0, Dtype::i32), x, b.constant_int(0, Dtype::i32, {batch})},
-                      [&](const Values& v) { return Values{b.compare(Cmp::lt, v[0], static_cast<double>(n))}; },
-                      [&](const Values& v) {
-                        const Value zero = b.constant_int(0, Dtype::i32);
-                        const Value head = b.dynamic_slice(v[1], {zero, zero, v[0]}, {batch, n, 1}), side = b.dynamic_slice(v[1], {zero, v[0], zero}, {batch, 1, n});
-                        const Value pivot = b.dynamic_slice(head, {zero, v[0], zero}, {batch, 1, 1});
-                        const Value bad = b.logical_not(b.compare(Cmp::gt, b.reshape(b.real(pivot), {batch}), 0.0));
-                        const Value info = b.select(b.bit_and(bad, b.compare(Cmp::eq, v[2], 0.0)), b.full(b.add(v[0], 1.0), {batch}), v[2]);
-                        const Value rest = b.bit_and(b.gt(row, b.full(v[0], x.dims())), b.gt(column, b.full(v[0], x.dims())));
-                        const Value next = b.sub(v[1], b.mul(b.div(head, pivot), side));
-                        return Values{b.add(v[0], 1.0), b.select(rest, next, v[1]), info};
-                      })[2];
+  return b.while_loop(
+      {b.constant_int(0, Dtype::i32), x, b.constant_int(0, Dtype::i32, {batch})},
+      [&](const Values& v) { return Values{b.compare(Cmp::lt, v[0], static_cast<double>(n))}; },
+      [&](const Values& v) {
+        const Value zero = b.constant_int(0, Dtype::i32);
+        const Value head = b.dynamic_slice(v[1], {zero, zero, v[0]}, {batch, n, 1}),
+                    side = b.dynamic_slice(v[1], {zero, v[0], zero}, {batch, 1, n});
+        const Value pivot = b.dynamic_slice(head, {zero, v[0], zero}, {batch, 1, 1});
+        const Value bad = b.logical_not(b.compare(Cmp::gt, b.reshape(b.real(pivot), {batch}), 0.0));
+        const Value info =
+            b.select(b.bit_and(bad, b.compare(Cmp::eq, v[2], 0.0)), b.full(b.add(v[0], 1.0), {batch}), v[2]);
+        const Value rest = b.bit_and(b.gt(row, b.full(v[0], x.dims())), b.gt(column, b.full(v[0], x.dims())));
+        const Value next = b.sub(v[1], b.mul(b.div(head, pivot), side));
+        return Values{b.add(v[0], 1.0), b.select(rest, next, v[1]), info};
+      })[2];
 }
 
 Factor factor(Builder& b, const Value& self, bool up) {
@@ -38,7 +41,9 @@ Factor factor(Builder& b, const Value& self, bool up) {
   const Value l = lower(b, b.cholesky(whole, true));
   const Value ok = b.eq(b.real(l), b.real(l));
   const Value all_ok = b.reduce(Reduce::all, ok, {0, 1, 2});
-  const Value info = b.if_else(all_ok, [&] { return Values{b.constant_int(0, Dtype::i32, {x.dim(0)})}; }, [&] { return Values{failing_minor(b, whole)}; })[0];
+  const Value info = b.if_else(
+      all_ok, [&] { return Values{b.constant_int(0, Dtype::i32, {x.dim(0)})}; },
+      [&] { return Values{failing_minor(b, whole)}; })[0];
   return {unflat(b, up ? adjoint(b, l) : l, batch), b.reshape(info, batch)};
 }
 void require_success(Builder& b, Args& a, const Value& info) {
@@ -59,8 +64,10 @@ Value solve(Builder& b, const Value& t, const Value& y, bool left, bool up, bool
 }
 void expect_system(Args& a, const Value& t, const Value& y, bool left) {
   expect_matrix(a, t, true), expect_matrix(a, y, false);
-  a.check(t.dtype() == y.dtype(), Code::dtype_mismatch, str("must get two tensors of one dtype, got ", text(t.type()), " and ", text(y.type())));
-  a.check(t.dim(-1) == y.dim(left ? -2 : -1), Code::bad_value, str("must get systems that fit, got ", text(t.dims()), " and ", text(y.dims())));
+  a.check(t.dtype() == y.dtype(), Code::dtype_mismatch,
+          str("must get two tensors of one dtype, got ", text(t.type()), " and ", text(y.type())));
+  a.check(t.dim(-1) == y.dim(left ? -2 : -1), Code::bad_value,
+          str("must get systems that fit, got ", text(t.dims()), " and ", text(y.dims())));
 }
 
 }  // namespace
@@ -97,7 +104,8 @@ OP("_cholesky_solve_helper") {
 OP("triangular_solve") {
   const Value y = a.tensor("self"), t = a.tensor("A");
   expect_system(a, t, y, true);
-  const Value x = solve(b, t, y, true, a.flag("upper"), a.flag("unitriangular"), a.flag("transpose") ? "TRANSPOSE" : "NO_TRANSPOSE");
+  const Value x = solve(b, t, y, true, a.flag("upper"), a.flag("unitriangular"),
+                        a.flag("transpose") ? "TRANSPOSE" : "NO_TRANSPOSE");
   Dims d = batch_of(x);
   d.push_back(t.dim(-2)), d.push_back(t.dim(-1));
   return {x, b.broadcast_to(t, d)};

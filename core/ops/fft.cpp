@@ -1,4 +1,5 @@
-// Discrete Fourier transforms. StableHLO transforms up to three trailing dimensions at once, so the wanted ones move to the end.
+// Discrete Fourier transforms. StableHLO transforms up to three trailing dimensions at once, so the wanted ones move to
+// the end.
 #include <algorithm>
 #include <cmath>
 
@@ -30,7 +31,8 @@ Value transform(Builder& b, const Value& x, const char* kind, const Dims& dims, 
 // Complex to complex over any number of dims.
 Value complex_transform(Builder& b, Value x, const char* kind, const Dims& dims) {
   for (size_t at = 0; at < dims.size(); at += 3) {
-    const Dims some(dims.begin() + static_cast<int64_t>(at), dims.begin() + static_cast<int64_t>(std::min(at + 3, dims.size())));
+    const Dims some(dims.begin() + static_cast<int64_t>(at),
+                    dims.begin() + static_cast<int64_t>(std::min(at + 3, dims.size())));
     Dims lengths;
     for (int64_t d : some) lengths.push_back(x.dim(d));
     x = transform(b, x, kind, some, lengths);
@@ -50,7 +52,8 @@ Dims wrapped(Args& a, const Value& x) {
 }
 void expect_precision(Args& a, const Value& x) {
   const Dtype d = real_of(x.dtype());
-  a.check(d == Dtype::f32 || d == Dtype::f64, Code::dtype_unsupported, str("must get single or double precision, got ", text(x.type())));
+  a.check(d == Dtype::f32 || d == Dtype::f64, Code::dtype_unsupported,
+          str("must get single or double precision, got ", text(x.type())));
 }
 double size_over(const Value& x, const Dims& dims) {
   double n = 1;

@@ -1,5 +1,5 @@
-// Sampling an image at given coordinates, in two and three dimensions, and affine grids. Each axis gives a few taps (index,
-// weight and the weight's slope in the grid's coordinate); a sample is the sum over all combinations of taps.
+// Sampling an image at given coordinates, in two and three dimensions, and affine grids. Each axis gives a few taps
+// (index, weight and the weight's slope in the grid's coordinate); a sample is the sum over all combinations of taps.
 #include <cmath>
 
 #include "ops/product.h"
@@ -20,9 +20,11 @@ struct Tap {
 
 // Where(x < 0) and friends keep a NaN coordinate out of the integer conversion.
 Coordinate clipped(Builder& b, const Coordinate& c, int64_t size) {
-  const Value low = b.logical_not(b.compare(Cmp::gt, c.x, 0.0)), high = b.compare(Cmp::ge, c.x, static_cast<double>(size - 1));
+  const Value low = b.logical_not(b.compare(Cmp::gt, c.x, 0.0)),
+              high = b.compare(Cmp::ge, c.x, static_cast<double>(size - 1));
   const Value zero = b.like(c.x, 0);
-  return {b.select(low, zero, b.select(high, b.like(c.x, static_cast<double>(size - 1)), c.x)), b.select(b.bit_or(low, high), zero, c.slope)};
+  return {b.select(low, zero, b.select(high, b.like(c.x, static_cast<double>(size - 1)), c.x)),
+          b.select(b.bit_or(low, high), zero, c.slope)};
 }
 Coordinate reflected(Builder& b, const Coordinate& c, int64_t size, bool align) {
   const double low = align ? 0 : -0.5, span = align ? static_cast<double>(size - 1) : static_cast<double>(size);
@@ -31,7 +33,8 @@ Coordinate reflected(Builder& b, const Coordinate& c, int64_t size, bool align) 
   const Value extra = b.rem(distance, b.like(distance, span)), flips = b.floor(b.div(distance, span));
   const Value even = b.compare(Cmp::eq, b.rem(flips, b.like(flips, 2)), 0.0);
   const Value sign = b.select(b.compare(Cmp::lt, from, 0.0), b.like(c.x, -1), b.like(c.x, 1));
-  return {b.add(b.select(even, extra, b.rsub(span, extra)), low), b.mul(c.slope, b.mul(sign, b.select(even, b.like(c.x, 1), b.like(c.x, -1))))};
+  return {b.add(b.select(even, extra, b.rsub(span, extra)), low),
+          b.mul(c.slope, b.mul(sign, b.select(even, b.like(c.x, 1), b.like(c.x, -1))))};
 }
 Coordinate bordered(Builder& b, Coordinate c, int64_t size, Border border, bool align) {
   if (border == Border::zeros) return c;
@@ -48,17 +51,22 @@ std::vector<Tap> taps(Builder& b, const Value& grid, int64_t size, Mode mode, Bo
   const double n = static_cast<double>(size);
   const Value one = b.like(grid, 1);
   Coordinate c;
-  if (align) c = {b.mul(b.div(b.add(grid, 1.0), 2.0), n - 1), b.like(grid, (n - 1) / 2)};
-  else c = {b.div(b.sub(b.mul(b.add(grid, 1.0), n), 1.0), 2.0), b.like(grid, n / 2)};
+  if (align)
+    c = {b.mul(b.div(b.add(grid, 1.0), 2.0), n - 1), b.like(grid, (n - 1) / 2)};
+  else
+    c = {b.div(b.sub(b.mul(b.add(grid, 1.0), n), 1.0), 2.0), b.like(grid, n / 2)};
   if (mode == Mode::cubic) {  // the border applies to each tap's place
     const double A = -0.75;
     const Value floor = b.floor(c.x), t = b.sub(c.x, floor);
     auto near = [&](const Value& x) { return b.add(b.mul(b.mul(b.sub(b.mul(x, A + 2), A + 3), x), x), 1.0); };
-    auto far = [&](const Value& x) { return b.sub(b.mul(b.add(b.mul(b.sub(b.mul(x, A), 5 * A), x), 8 * A), x), 4 * A); };
+    auto far = [&](const Value& x) {
+      return b.sub(b.mul(b.add(b.mul(b.sub(b.mul(x, A), 5 * A), x), 8 * A), x), 4 * A);
+    };
     auto near_slope = [&](const Value& x) { return b.mul(b.sub(b.mul(x, 3 * (A + 2)), 2 * (A + 3)), x); };
     auto far_slope = [&](const Value& x) { return b.add(b.mul(b.sub(b.mul(x, 3 * A), 10 * A), x), 8 * A); };
     const Value u = b.rsub(1, t), t1 = b.add(t, 1.0), u1 = b.add(u, 1.0);
-    const Values weights{far(t1), near(t), near(u), far(u1)}, slopes{far_slope(t1), near_slope(t), b.neg(near_slope(u)), b.neg(far_slope(u1))};
+    const Values weights{far(t1), near(t), near(u), far(u1)},
+        slopes{far_slope(t1), near_slope(t), b.neg(near_slope(u)), b.neg(far_slope(u1))};
     std::vector<Tap> r;
     for (int k = 0; k < 4; ++k) {
       const Coordinate at = bordered(b, {b.add(floor, k - 1.0), c.slope}, size, border, align);
@@ -73,18 +81,23 @@ std::vector<Tap> taps(Builder& b, const Value& grid, int64_t size, Mode mode, Bo
 }
 
 struct Sampler {
-  Value image;                          // [N, C, plane] in the compute dtype
-  std::vector<std::vector<Tap>> axes;   // outermost first
-  Dims sizes;                           // the image's spatial sizes
-  Dims out;                             // the grid's spatial sizes
+  Value image;                         // [N, C, plane] in the compute dtype
+  std::vector<std::vector<Tap>> axes;  // outermost first
+  Dims sizes;                          // the image's spatial sizes
+  Dims out;                            // the grid's spatial sizes
   Type input, grid;
 };
 Sampler read(Builder& b, Args& a, int64_t n) {
   const Value x = a.tensor("input"), grid = a.tensor("grid");
-  a.check(x.rank() == n + 2 && grid.rank() == n + 2 && grid.dim(-1) == n && x.dim(0) == grid.dim(0), Code::shape_mismatch,
-          str("input and grid must be ", n + 2, "-D with one batch and a last grid size of ", n, ", got ", text(x.type()), " and ", text(grid.type())));
-  a.check(x.dtype() == grid.dtype(), Code::dtype_mismatch, str("input and grid must have one dtype, got ", text(x.type()), " and ", text(grid.type())));
-  for (int64_t i = 1; i < x.rank(); ++i) a.check(x.dim(i) > 0, Code::shape_mismatch, str("input must have no empty dimension but the batch, got ", text(x.type())));
+  a.check(x.rank() == n + 2 && grid.rank() == n + 2 && grid.dim(-1) == n && x.dim(0) == grid.dim(0),
+          Code::shape_mismatch,
+          str("input and grid must be ", n + 2, "-D with one batch and a last grid size of ", n, ", got ",
+              text(x.type()), " and ", text(grid.type())));
+  a.check(x.dtype() == grid.dtype(), Code::dtype_mismatch,
+          str("input and grid must have one dtype, got ", text(x.type()), " and ", text(grid.type())));
+  for (int64_t i = 1; i < x.rank(); ++i)
+    a.check(x.dim(i) > 0, Code::shape_mismatch,
+            str("input must have no empty dimension but the batch, got ", text(x.type())));
   const Mode mode = static_cast<Mode>(a.i("interpolation_mode"));
   a.check(n == 2 || mode != Mode::cubic, Code::bad_value, "bicubic interpolation must get a 4-D input");
   Sampler s;
@@ -102,7 +115,8 @@ Sampler read(Builder& b, Args& a, int64_t n) {
 }
 
 // Calls visit(flat index, inside, chosen tap of each axis) for every combination.
-void each(Builder& b, const Sampler& s, const std::function<void(const Value&, const Value&, const std::vector<const Tap*>&)>& visit) {
+void each(Builder& b, const Sampler& s,
+          const std::function<void(const Value&, const Value&, const std::vector<const Tap*>&)>& visit) {
   std::vector<size_t> at(s.axes.size(), 0);
   while (true) {
     Value index, inside;
@@ -156,16 +170,19 @@ Values sample_backward(Builder& b, Args& a, int64_t n) {
   const std::vector<bool> mask = a.flags("output_mask");
   const Value image_zero = b.zeros(s.image.type());
   if (numel(s.out) == 0 || s.input.numel() == 0) return {mask[0] ? b.zeros(s.input) : Value{}, b.zeros(s.grid)};
-  const Value g = b.reshape(b.cast(a.tensor("grad_output"), s.image.dtype()), {s.input.dims[0], s.input.dims[1], numel(s.out)});
+  const Value g =
+      b.reshape(b.cast(a.tensor("grad_output"), s.image.dtype()), {s.input.dims[0], s.input.dims[1], numel(s.out)});
   Value gx = image_zero;
   Values gg(n);
   each(b, s, [&](const Value& index, const Value& inside, const std::vector<const Tap*>& t) {
     if (mask[0]) {
       const Value part = b.mul(g, b.unsqueeze(weight_of(b, t, kNoSlope), 1));
       hlo::ScatterDims d;
-      d.update_window_dims = {1}, d.inserted_window_dims = {2}, d.scatter_dims_to_operand_dims = {2}, d.index_vector_dim = 2;
+      d.update_window_dims = {1}, d.inserted_window_dims = {2}, d.scatter_dims_to_operand_dims = {2},
+      d.index_vector_dim = 2;
       d.input_batching_dims = {0}, d.scatter_indices_batching_dims = {0};
-      gx = b.scatter(gx, index, b.select(b.unsqueeze(inside, 1), part, b.like(part, 0)), d, [&b](const Values& v) { return Values{b.add(v[0], v[1])}; });
+      gx = b.scatter(gx, index, b.select(b.unsqueeze(inside, 1), part, b.like(part, 0)), d,
+                     [&b](const Values& v) { return Values{b.add(v[0], v[1])}; });
     }
     if (mask[1]) {
       const Value along = b.reduce(Reduce::add, b.mul(pixels(b, s, index, inside), g), {1});
@@ -195,8 +212,11 @@ OP("affine_grid_generator") {
   const Value theta = a.tensor("theta");
   const Dims size = a.ints("size");
   const int64_t n = static_cast<int64_t>(size.size()) - 2;
-  a.check((n == 2 || n == 3) && theta.rank() == 3 && theta.dim(0) == size[0] && theta.dim(1) == n && theta.dim(2) == n + 1, Code::shape_mismatch,
-          str("theta must be [batch, n, n + 1] for a size of n + 2 entries, got ", text(theta.type()), " and ", text(size)));
+  a.check(
+      (n == 2 || n == 3) && theta.rank() == 3 && theta.dim(0) == size[0] && theta.dim(1) == n && theta.dim(2) == n + 1,
+      Code::shape_mismatch,
+      str("theta must be [batch, n, n + 1] for a size of n + 2 entries, got ", text(theta.type()), " and ",
+          text(size)));
   const Dtype d = opmath(theta.dtype());
   Dims grid(size.begin() + 2, size.end());
   grid.push_back(1);

@@ -8,14 +8,14 @@ namespace torchport::ops {
 void expect_matrix(Args&, const Value& x, bool square);
 Dims batch_of(const Value& x);
 Value flat(Builder&, const Value& x);
-Value unflat(Builder&, const Value& x, const Dims& batch);  // [B, ...] -> batch + [...]
-Value transposed(Builder&, const Value& x);                 // the last two dimensions swapped
-Value adjoint(Builder&, const Value& x);                    // and conjugated
+Value unflat(Builder&, const Value& x, const Dims& batch);                   // [B, ...] -> batch + [...]
+Value transposed(Builder&, const Value& x);                                  // the last two dimensions swapped
+Value adjoint(Builder&, const Value& x);                                     // and conjugated
 Value identity(Builder&, const Value& like, int64_t rows, int64_t columns);  // for like's batch and dtype
 // Elements with column - row >= k (upper) or <= k (lower); the rest become zero.
 Value upper(Builder&, const Value& x, int64_t k = 0);
 Value lower(Builder&, const Value& x, int64_t k = 0);
-Value diagonal(Builder&, const Value& x);                   // [..., min(m, n)]
+Value diagonal(Builder&, const Value& x);  // [..., min(m, n)]
 
 struct Lu {
   Value lu, pivots, info;  // [B, m, n], i32 [B, k] counted from 1, i32 [B]

@@ -4,7 +4,8 @@
 namespace torchport::ops {
 
 static void expect_product(Args& a, const Value& x, const Value& y) {
-  a.check(x.dtype() == y.dtype(), Code::dtype_mismatch, str("must get two operands of one dtype, got ", text(x.type()), " and ", text(y.type())));
+  a.check(x.dtype() == y.dtype(), Code::dtype_mismatch,
+          str("must get two operands of one dtype, got ", text(x.type()), " and ", text(y.type())));
   a.check(!is_bool(x.dtype()), Code::dtype_unsupported, str("must get numbers, got ", text(x.type())));
 }
 static void expect_rank(Args& a, const Value& x, int64_t rank, const char* which) {
@@ -22,24 +23,40 @@ static Value matrices(Builder& b, Args& a, const Value& x, const Value& y, int64
 static Value vector(Builder& b, Args& a, const Value& mat, const Value& vec) {
   expect_rank(a, mat, 2, "the matrix"), expect_rank(a, vec, 1, "the vector");
   expect_product(a, mat, vec);
-  a.check(mat.dim(1) == vec.dim(0), Code::shape_mismatch, str("shapes must multiply, got ", text(mat.dims()), " and ", text(vec.dims())));
+  a.check(mat.dim(1) == vec.dim(0), Code::shape_mismatch,
+          str("shapes must multiply, got ", text(mat.dims()), " and ", text(vec.dims())));
   return b.dot_general(mat, vec, {}, {}, {1}, {0}, opmath(mat.dtype()));
 }
 
 // beta * self + alpha * product, rounded to self's dtype.
 static Value combine(Builder& b, Args& a, const Value& self, const Value& product, Dtype factors) {
-  a.check(self.dtype() == factors, Code::dtype_mismatch, str("self must have the dtype of the factors, ", name(factors), ", got ", text(self.type())));
+  a.check(self.dtype() == factors, Code::dtype_mismatch,
+          str("self must have the dtype of the factors, ", name(factors), ", got ", text(self.type())));
   Value r = a.is("alpha", 1) ? product : b.mul(product, a.number("alpha", product.dtype()));
   const Value base = b.broadcast_to(b.cast(self, product.dtype()), product.dims());
-  if (a.is("beta", 1)) r = b.add(base, r);
-  else if (!a.is("beta", 0)) r = b.add(b.mul(base, a.number("beta", product.dtype())), r);
+  if (a.is("beta", 1))
+    r = b.add(base, r);
+  else if (!a.is("beta", 0))
+    r = b.add(b.mul(base, a.number("beta", product.dtype())), r);
   return r;
 }
 
-OP("mm") { const Value x = a.tensor("self"); return b.cast(matrices(b, a, x, a.tensor("mat2"), 2), x.dtype()); }
-OP("bmm") { const Value x = a.tensor("self"); return b.cast(matrices(b, a, x, a.tensor("mat2"), 3), x.dtype()); }
-OP("mm.dtype") { const Value x = a.tensor("self"); return b.cast(matrices(b, a, x, a.tensor("mat2"), 2), a.dtype("out_dtype", x.dtype())); }
-OP("bmm.dtype") { const Value x = a.tensor("self"); return b.cast(matrices(b, a, x, a.tensor("mat2"), 3), a.dtype("out_dtype", x.dtype())); }
+OP("mm") {
+  const Value x = a.tensor("self");
+  return b.cast(matrices(b, a, x, a.tensor("mat2"), 2), x.dtype());
+}
+OP("bmm") {
+  const Value x = a.tensor("self");
+  return b.cast(matrices(b, a, x, a.tensor("mat2"), 3), x.dtype());
+}
+OP("mm.dtype") {
+  const Value x = a.tensor("self");
+  return b.cast(matrices(b, a, x, a.tensor("mat2"), 2), a.dtype("out_dtype", x.dtype()));
+}
+OP("bmm.dtype") {
+  const Value x = a.tensor("self");
+  return b.cast(matrices(b, a, x, a.tensor("mat2"), 3), a.dtype("out_dtype", x.dtype()));
+}
 
 OP("addmm", Promote::none, "beta~ alpha~") {
   const Value x = a.tensor("mat1");
@@ -59,23 +76,29 @@ OP("baddbmm", Promote::none, "beta~ alpha~") {
 }
 OP("addmm.dtype", Promote::none, "beta~ alpha~") {
   const Value x = a.tensor("mat1"), self = a.tensor("self");
-  return b.cast(combine(b, a, self, matrices(b, a, x, a.tensor("mat2"), 2), self.dtype()), a.dtype("out_dtype", x.dtype()));
+  return b.cast(combine(b, a, self, matrices(b, a, x, a.tensor("mat2"), 2), self.dtype()),
+                a.dtype("out_dtype", x.dtype()));
 }
 OP("baddbmm.dtype", Promote::none, "beta~ alpha~") {
   const Value x = a.tensor("batch1"), self = a.tensor("self");
-  return b.cast(combine(b, a, self, matrices(b, a, x, a.tensor("batch2"), 3), self.dtype()), a.dtype("out_dtype", x.dtype()));
+  return b.cast(combine(b, a, self, matrices(b, a, x, a.tensor("batch2"), 3), self.dtype()),
+                a.dtype("out_dtype", x.dtype()));
 }
 OP("addbmm", Promote::none, "beta~ alpha~") {
   const Value x = a.tensor("batch1"), y = a.tensor("batch2");
   expect_rank(a, x, 3, "batch1"), expect_rank(a, y, 3, "batch2");
   expect_product(a, x, y);
-  a.check(x.dim(0) == y.dim(0) && x.dim(2) == y.dim(1), Code::shape_mismatch, str("shapes must multiply, got ", text(x.dims()), " and ", text(y.dims())));
+  a.check(x.dim(0) == y.dim(0) && x.dim(2) == y.dim(1), Code::shape_mismatch,
+          str("shapes must multiply, got ", text(x.dims()), " and ", text(y.dims())));
   // one product that contracts the batch as well
   const Value sum = b.dot_general(x, y, {}, {}, {0, 2}, {0, 1}, opmath(x.dtype()));
   return b.cast(combine(b, a, a.tensor("self"), sum, x.dtype()), x.dtype());
 }
 
-OP("mv") { const Value m = a.tensor("self"); return b.cast(vector(b, a, m, a.tensor("vec")), m.dtype()); }
+OP("mv") {
+  const Value m = a.tensor("self");
+  return b.cast(vector(b, a, m, a.tensor("vec")), m.dtype());
+}
 OP("addmv", Promote::none, "beta~ alpha~") {
   const Value m = a.tensor("mat");
   return b.cast(combine(b, a, a.tensor("self"), vector(b, a, m, a.tensor("vec")), m.dtype()), m.dtype());
@@ -84,7 +107,8 @@ OP("addmv", Promote::none, "beta~ alpha~") {
 static Value inner(Builder& b, Args& a, const Value& x, const Value& y, bool conjugate) {
   expect_rank(a, x, 1, "the first operand"), expect_rank(a, y, 1, "the second operand");
   expect_product(a, x, y);
-  a.check(x.dim(0) == y.dim(0), Code::shape_mismatch, str("must get two vectors of one length, got ", text(x.dims()), " and ", text(y.dims())));
+  a.check(x.dim(0) == y.dim(0), Code::shape_mismatch,
+          str("must get two vectors of one length, got ", text(x.dims()), " and ", text(y.dims())));
   return b.cast(b.dot_general(conjugate ? conj(b, x) : x, y, {}, {}, {0}, {0}, opmath(x.dtype())), x.dtype());
 }
 OP("dot") { return inner(b, a, a.tensor("self"), a.tensor("tensor"), false); }

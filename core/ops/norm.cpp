@@ -25,7 +25,9 @@ Split split(Args& a, const Value& x) {
   return s;
 }
 void expect_parameter(Args& a, const Value& v, const char* which) {
-  if (v) a.check(v.dims() == a.ints("normalized_shape"), Code::shape_mismatch, str(which, " must have the normalized shape ", text(a.ints("normalized_shape")), ", got ", text(v.dims())));
+  if (v)
+    a.check(v.dims() == a.ints("normalized_shape"), Code::shape_mismatch,
+            str(which, " must have the normalized shape ", text(a.ints("normalized_shape")), ", got ", text(v.dims())));
 }
 Value wide(Builder& b, const Value& x) { return b.cast(x, opmath(x.dtype())); }
 
@@ -57,7 +59,8 @@ OP("native_layer_norm_backward") {
   Value gx;
   if (mask[0]) {
     const Value gw = weight ? b.mul(g, spread(b, weight, w, s.inner)) : g;
-    const Value m = spread(b, mean_over(b, gw, s.inner), w, s.outer), slope = spread(b, mean_over(b, b.mul(gw, normed), s.inner), w, s.outer);
+    const Value m = spread(b, mean_over(b, gw, s.inner), w, s.outer),
+                slope = spread(b, mean_over(b, b.mul(gw, normed), s.inner), w, s.outer);
     gx = b.cast(b.mul(b.sub(b.sub(gw, m), b.mul(normed, slope)), rstd), x.dtype());
   }
   Value dw, db;
@@ -70,11 +73,14 @@ OP("native_group_norm") {
   const Value x = a.tensor("input"), weight = a.tensor("weight"), bias = a.tensor("bias");
   expect_float(a, x);
   const int64_t n = a.i("N"), c = a.i("C"), hw = a.i("HxW"), groups = a.i("group");
-  a.check(groups > 0 && c % groups == 0, Code::shape_mismatch, str("channels must be a multiple of groups, got ", c, " and ", groups));
+  a.check(groups > 0 && c % groups == 0, Code::shape_mismatch,
+          str("channels must be a multiple of groups, got ", c, " and ", groups));
   for (const Value& p : {weight, bias})
-    if (p) a.check(p.numel() == c, Code::shape_mismatch, str("weight and bias must have ", c, " elements, got ", p.numel()));
+    if (p)
+      a.check(p.numel() == c, Code::shape_mismatch, str("weight and bias must have ", c, " elements, got ", p.numel()));
   const Dtype saved = stat_dtype(x, {weight, bias});
-  const Value w = b.reshape(wide(b, x), {n, groups, c / groups, hw}), mean = mean_over(b, w, {2, 3}), centred = b.sub(w, spread(b, mean, w, {0, 1}));
+  const Value w = b.reshape(wide(b, x), {n, groups, c / groups, hw}), mean = mean_over(b, w, {2, 3}),
+              centred = b.sub(w, spread(b, mean, w, {0, 1}));
   const Value rstd = b.rsqrt(b.add(mean_over(b, b.mul(centred, centred), {2, 3}), a.f("eps")));
   Value y = b.mul(centred, spread(b, rstd, w, {0, 1}));
   if (weight) y = b.mul(y, spread(b, b.reshape(weight, {groups, c / groups}), w, {1, 2}));
@@ -92,7 +98,8 @@ OP("native_group_norm_backward") {
   Value gx;
   if (mask[0]) {
     const Value gw = weight ? b.mul(g, spread(b, b.reshape(weight, {groups, c / groups}), w, {1, 2})) : g;
-    const Value m = spread(b, mean_over(b, gw, {2, 3}), w, {0, 1}), slope = spread(b, mean_over(b, b.mul(gw, normed), {2, 3}), w, {0, 1});
+    const Value m = spread(b, mean_over(b, gw, {2, 3}), w, {0, 1}),
+                slope = spread(b, mean_over(b, b.mul(gw, normed), {2, 3}), w, {0, 1});
     gx = b.cast(b.reshape(b.mul(b.sub(b.sub(gw, m), b.mul(normed, slope)), rstd), x.dims()), x.dtype());
   }
   const Dtype out = stat_dtype(x, {weight, mean});
@@ -156,7 +163,8 @@ OP("_weight_norm_interface") {
 OP("_weight_norm_interface_backward") {
   const Value v = a.tensor("saved_v"), g = a.tensor("saved_g");
   const int64_t dim = a.dim("dim", v);
-  const Value w = wide(b, v), gw = b.cast(a.tensor("grad_w"), w.dtype()), norm = b.flatten(b.cast(a.tensor("saved_norms"), w.dtype()));
+  const Value w = wide(b, v), gw = b.cast(a.tensor("grad_w"), w.dtype()),
+              norm = b.flatten(b.cast(a.tensor("saved_norms"), w.dtype()));
   const Value along = b.reduce(Reduce::add, b.mul(gw, w), all_but(v, dim));
   const Value scale = b.div(b.flatten(b.cast(g, w.dtype())), norm);
   const Value inward = b.div(along, b.mul(norm, norm));

@@ -11,7 +11,9 @@ inline Dtype stat_dtype(const Value& x, const Values& params) {
   return x.dtype();
 }
 // [C] or any value of the listed dims of x, spread to x's shape.
-inline Value spread(Builder& b, const Value& v, const Value& x, const Dims& dims) { return b.broadcast_in_dim(b.cast(v, x.dtype()), x.dims(), dims); }
+inline Value spread(Builder& b, const Value& v, const Value& x, const Dims& dims) {
+  return b.broadcast_in_dim(b.cast(v, x.dtype()), x.dims(), dims);
+}
 inline Value mean_over(Builder& b, const Value& x, const Dims& dims) {
   int64_t n = 1;
   for (int64_t d : dims) n *= x.dim(d);

@@ -29,7 +29,8 @@ Register::Register(const char* names, const char* file, int line, Lower lower, T
   std::istringstream words(names);
   for (std::string name; words >> name;) {
     const auto [it, fresh] = registry().emplace(name, Op{name, file, line, lower, traits, {}});
-    check(fresh, Code::internal, "registry", str(file, ":", line, " names ", name, ", which ", it->second.file, ":", it->second.line, " has already"));
+    check(fresh, Code::internal, "registry",
+          str(file, ":", line, " names ", name, ", which ", it->second.file, ":", it->second.line, " has already"));
   }
 }
 
@@ -40,7 +41,9 @@ bool Op::has_mark(std::string_view arg, char c) const {
     std::string_view word = marks.substr(0, end);
     marks.remove_prefix(std::min(end + 1, marks.size()));
     const size_t sign = word.find_first_of("!?~-+");
-    if (word.substr(0, sign) == arg && sign != std::string_view::npos && word.substr(sign).find(c) != std::string_view::npos) return true;
+    if (word.substr(0, sign) == arg && sign != std::string_view::npos &&
+        word.substr(sign).find(c) != std::string_view::npos)
+      return true;
   }
   return false;
 }

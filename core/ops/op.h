@@ -1,5 +1,6 @@
-// The op table. One OP block lowers one op of aten (or several overloads that share their meaning); the in-place and out=
-// variants, the cache key, the output types, promotion and the docs row are derived from it and from PyTorch's schema.
+// The op table. One OP block lowers one op of aten (or several overloads that share their meaning); the in-place and
+// out= variants, the cache key, the output types, promotion and the docs row are derived from it and from PyTorch's
+// schema.
 //
 //   OP("cumsum", Promote::none) {
 //     Value x = a.tensor("self");
@@ -40,7 +41,8 @@ enum class Promote : uint8_t {
 
 struct Traits {
   Promote promote = Promote::none;
-  // Marks on arguments, separated by spaces. A Scalar argument is a runtime operand and a float argument static unless marked:
+  // Marks on arguments, separated by spaces. A Scalar argument is a runtime operand and a float argument static unless
+  // marked:
   //   name!  static (part of the key)      name?  runtime operand
   //   name~  static for 0, 1, -1, 2, -2, 3, 0.5, -0.5, runtime otherwise (where the lowering is simpler for those)
   //   name-  does not take part in promotion and is not cast (a condition, an index)
@@ -84,25 +86,27 @@ struct Register {
 class Launch {
  public:
   virtual ~Launch() = default;
-  virtual Value number(Builder&, int runtime, Dtype) = 0;              // 0-d
-  virtual Value rng_state(Builder&, int64_t elements) = 0;             // u64[2]; reserves what `elements` 32-bit draws need
-  virtual void assign(graph::Ref target, Value) = 0;                    // a hidden write into an argument
-  virtual void require(Builder&, Value ok, Code, std::string message) = 0;  // i1 of any shape: all must hold, else Error
-  virtual Dtype default_dtype() const = 0;                              // torch.get_default_dtype()
-  virtual bool f64() const = 0;                                        // the platform has double precision
+  virtual Value number(Builder&, int runtime, Dtype) = 0;   // 0-d
+  virtual Value rng_state(Builder&, int64_t elements) = 0;  // u64[2]; reserves what `elements` 32-bit draws need
+  virtual void assign(graph::Ref target, Value) = 0;        // a hidden write into an argument
+  virtual void require(Builder&, Value ok, Code,
+                       std::string message) = 0;  // i1 of any shape: all must hold, else Error
+  virtual Dtype default_dtype() const = 0;        // torch.get_default_dtype()
+  virtual bool f64() const = 0;                   // the platform has double precision
 };
 
 class Args {
  public:
-  Args(Builder&, const Op&, const graph::Node&, const std::vector<Value>& values, const std::vector<graph::Value>& infos, Launch&);
+  Args(Builder&, const Op&, const graph::Node&, const std::vector<Value>& values,
+       const std::vector<graph::Value>& infos, Launch&);
 
   // Tensors, cast to the common dtype when the op promotes. A promoted Scalar comes as a 0-d value. A missing optional
   // tensor is Value{} (false).
   Value tensor(std::string_view name);
-  Values tensors(std::string_view name);  // of a list; with Value{} for None entries
-  bool has(std::string_view name) const;  // given and not None
+  Values tensors(std::string_view name);            // of a list; with Value{} for None entries
+  bool has(std::string_view name) const;            // given and not None
   bool is_contiguous(std::string_view name) const;  // a tensor's strides as its caller sees them
-  Dtype dtype() const { return common_; } // the common dtype after promotion (before opmath)
+  Dtype dtype() const { return common_; }           // the common dtype after promotion (before opmath)
   Dtype result_dtype() const { return common_; }
 
   // Numbers as 0-d values of a dtype: a constant when static, else a runtime operand. Where another overload has a 0-d
@@ -110,23 +114,23 @@ class Args {
   Value number(std::string_view name, Dtype);
   Value number(const graph::Number&, Dtype);
   bool is(std::string_view name, double v) const;  // static and equal
-  double f(std::string_view name) const;            // a static number's value
+  double f(std::string_view name) const;           // a static number's value
   double f(std::string_view name, double fallback) const;
-  graph::Number raw(std::string_view name) const;   // kind and, when static, value
+  graph::Number raw(std::string_view name) const;  // kind and, when static, value
 
   int64_t i(std::string_view name) const;
   int64_t i(std::string_view name, int64_t fallback) const;  // when None or absent
   bool flag(std::string_view name) const;
   bool flag(std::string_view name, bool fallback) const;
-  Dims ints(std::string_view name) const;                     // None = {}
+  Dims ints(std::string_view name) const;  // None = {}
   std::vector<double> floats(std::string_view name) const;
   // Of a Scalar[], which comes as a list of host numbers; nullopt for a list of tensors.
   std::optional<std::vector<graph::Number>> numbers(std::string_view name) const;
   std::vector<bool> flags(std::string_view name) const;
-  std::string text(std::string_view name) const;              // None = ""
-  Dtype dtype(std::string_view name, Dtype fallback) const;   // of a ScalarType argument
-  int64_t dim(std::string_view name, const Value& x) const;   // wrapped; IndexError outside the rank
-  Dims dims(std::string_view name, const Value& x) const;     // wrapped, IndexError outside; all dims when None or empty
+  std::string text(std::string_view name) const;             // None = ""
+  Dtype dtype(std::string_view name, Dtype fallback) const;  // of a ScalarType argument
+  int64_t dim(std::string_view name, const Value& x) const;  // wrapped; IndexError outside the rank
+  Dims dims(std::string_view name, const Value& x) const;    // wrapped, IndexError outside; all dims when None or empty
   Dims expand_ints(std::string_view name, int64_t count, int64_t fallback) const;  // [k] -> [k, k, k]; {} -> fallback
 
   Dtype default_dtype() const { return launch_.default_dtype(); }
@@ -134,18 +138,22 @@ class Args {
   // Random bits: uniform integers of dtype u32 or u64. Reserves the draws from the device's generator.
   Value random_bits(Dtype, const Dims&);
   Value random_state(int64_t draws) { return launch_.rng_state(b_, draws); }  // for an op that repeats its draws later
-  Value uniform(Dtype float_dtype, const Dims&);  // [0, 1)
-  Value normal(Dtype float_dtype, const Dims&);   // mean 0, deviation 1
+  Value uniform(Dtype float_dtype, const Dims&);                              // [0, 1)
+  Value normal(Dtype float_dtype, const Dims&);                               // mean 0, deviation 1
   // A write into an argument that the schema does not show (running statistics), or into the elements of a list.
   void assign(std::string_view name, Value);
   void assign(std::string_view name, size_t element, Value);
-  // ok: i1 of any shape. Raises `code` when an element is false: at once on platforms that share the host's memory and in
-  // debug mode, else at the next synchronisation.
+  // ok: i1 of any shape. Raises `code` when an element is false: at once on platforms that share the host's memory and
+  // in debug mode, else at the next synchronisation.
   void require(Value ok, Code code, std::string message) { launch_.require(b_, ok, code, std::move(message)); }
-  [[noreturn]] void fail(Code code, const std::string& what, const std::string& hint = {}) const { torchport::fail(code, where(), what, hint); }
-  void check(bool ok, Code code, const std::string& what) const { if (!ok) fail(code, what); }
+  [[noreturn]] void fail(Code code, const std::string& what, const std::string& hint = {}) const {
+    torchport::fail(code, where(), what, hint);
+  }
+  void check(bool ok, Code code, const std::string& what) const {
+    if (!ok) fail(code, what);
+  }
   std::string where() const { return std::string(name_); }  // "add": for messages
-  const std::string& op_name() const { return op_.name; }    // "add.Tensor"
+  const std::string& op_name() const { return op_.name; }   // "add.Tensor"
   const Op& op() const { return op_; }
   const std::vector<std::string>& arg_names() const { return node_.schema->args; }
   Launch& launch() { return launch_; }                        // for call() of ops/call.h
@@ -173,9 +181,11 @@ Values lower(Builder&, const Op&, Args&);
 
 #define OP(NAMES, ...) TORCHPORT_OP_(__COUNTER__, NAMES, __VA_ARGS__)
 #define TORCHPORT_OP_(N, NAMES, ...) TORCHPORT_OP__(N, NAMES, __VA_ARGS__)
-#define TORCHPORT_OP__(N, NAMES, ...)                                                                                             \
-  static ::torchport::ops::Result lower_##N(::torchport::ops::Builder& b, ::torchport::ops::Args& a);                              \
-  static const ::torchport::ops::Register register_##N{NAMES, __FILE__, __LINE__, &lower_##N, ::torchport::ops::Traits{__VA_ARGS__}}; \
-  static ::torchport::ops::Result lower_##N([[maybe_unused]] ::torchport::ops::Builder& b, [[maybe_unused]] ::torchport::ops::Args& a)
+#define TORCHPORT_OP__(N, NAMES, ...)                                                                 \
+  static ::torchport::ops::Result lower_##N(::torchport::ops::Builder& b, ::torchport::ops::Args& a); \
+  static const ::torchport::ops::Register register_##N{NAMES, __FILE__, __LINE__, &lower_##N,         \
+                                                       ::torchport::ops::Traits{__VA_ARGS__}};        \
+  static ::torchport::ops::Result lower_##N([[maybe_unused]] ::torchport::ops::Builder& b,            \
+                                            [[maybe_unused]] ::torchport::ops::Args& a)
 
 }  // namespace torchport::ops

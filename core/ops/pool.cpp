@@ -1,5 +1,5 @@
-// Max and average pooling with fixed windows. Small windows are unrolled into shifted slices, which fuse into one loop and
-// need no scatter on the way back; large ones use reduce_window.
+// Max and average pooling with fixed windows. Small windows are unrolled into shifted slices, which fuse into one loop
+// and need no scatter on the way back; large ones use reduce_window.
 #include <limits>
 
 #include "ops/window.h"
@@ -19,14 +19,17 @@ Dims with_lead(int64_t first, const Dims& rest) {
 Dims high_padding(const Pool& p) {
   Dims high;
   for (int64_t i = 0; i < p.n; ++i)
-    high.push_back(std::max<int64_t>(0, (p.out[i] - 1) * p.stride[i] + (p.size[i] - 1) * p.dilation[i] + 1 - p.in[i] - p.padding[i]));
+    high.push_back(std::max<int64_t>(
+        0, (p.out[i] - 1) * p.stride[i] + (p.size[i] - 1) * p.dilation[i] + 1 - p.in[i] - p.padding[i]));
   return high;
 }
 hlo::Window window(const Pool& p) {
-  return {with_lead(1, p.size), with_lead(1, p.stride), {}, with_lead(1, p.dilation), with_lead(0, p.padding), with_lead(0, high_padding(p))};
+  return {with_lead(1, p.size),     with_lead(1, p.stride),  {},
+          with_lead(1, p.dilation), with_lead(0, p.padding), with_lead(0, high_padding(p))};
 }
 void expect_number(Args& a, const Value& x) {
-  a.check(!is_bool(x.dtype()) && !is_complex(x.dtype()), Code::dtype_unsupported, str("must get real numbers, got ", text(x.type())));
+  a.check(!is_bool(x.dtype()) && !is_complex(x.dtype()), Code::dtype_unsupported,
+          str("must get real numbers, got ", text(x.type())));
 }
 
 // What the windows' tap reads from padded [lead, ...]: shape [lead, out...].
@@ -48,10 +51,12 @@ Values max_pool(Builder& b, Args& a, int64_t n) {
   if (p.volume() > kUnrolled || x.numel() == 0) {
     const Value plane = b.reshape(b.iota({Dtype::i64, {numel(p.in)}}, 0), with_lead(1, p.in));
     Values r;
-    if (x.numel() == 0) r = {b.zeros({x.dtype(), p.folded(p.out)}), b.zeros({Dtype::i64, p.folded(p.out)})};
+    if (x.numel() == 0)
+      r = {b.zeros({x.dtype(), p.folded(p.out)}), b.zeros({Dtype::i64, p.folded(p.out)})};
     else
       r = b.reduce_window({folded, b.broadcast_to(plane, folded.dims())},
-                          {b.lowest(x.dtype()), b.constant_int(std::numeric_limits<int64_t>::max(), Dtype::i64)}, window(p), max_position_body(b, x.dtype()));
+                          {b.lowest(x.dtype()), b.constant_int(std::numeric_limits<int64_t>::max(), Dtype::i64)},
+                          window(p), max_position_body(b, x.dtype()));
     return {b.reshape(r[0], p.shape(p.out)), b.reshape(r[1], p.shape(p.out))};
   }
   const Value padded = b.pad(folded, b.lowest(x.dtype()), with_lead(0, p.padding), with_lead(0, high_padding(p)));
@@ -59,12 +64,15 @@ Values max_pool(Builder& b, Args& a, int64_t n) {
   Value best, where;
   const bool has_padding = padded.dims() != folded.dims();
   each_tap(p, [&](const Dims& tap) {
-    const Value y = tap_slice(b, p, padded, tap), at = b.broadcast_to(b.unsqueeze(tap_positions(b, p, tap), 0), y.dims());
+    const Value y = tap_slice(b, p, padded, tap),
+                at = b.broadcast_to(b.unsqueeze(tap_positions(b, p, tap), 0), y.dims());
     Value inside;
     if (has_padding)
       for (int64_t i = 0; i < n; ++i) {
-        const Value along = b.add(b.mul(b.iota({Dtype::i64, p.out}, i), static_cast<double>(p.stride[i])), static_cast<double>(tap[i] * p.dilation[i] - p.padding[i]));
-        const Value ok = b.bit_and(b.compare(Cmp::ge, along, 0.0), b.compare(Cmp::lt, along, static_cast<double>(p.in[i])));
+        const Value along = b.add(b.mul(b.iota({Dtype::i64, p.out}, i), static_cast<double>(p.stride[i])),
+                                  static_cast<double>(tap[i] * p.dilation[i] - p.padding[i]));
+        const Value ok =
+            b.bit_and(b.compare(Cmp::ge, along, 0.0), b.compare(Cmp::lt, along, static_cast<double>(p.in[i])));
         inside = inside ? b.bit_and(inside, ok) : ok;
       }
     if (!best) {
@@ -85,7 +93,8 @@ Value max_pool_backward(Builder& b, Args& a, int64_t n) {
   const Value g = a.tensor("grad_output"), x = a.tensor("self"), indices = a.tensor("indices");
   const Pool p = read_pool(a, x, n, true);
   a.check(g.dims() == p.shape(p.out) && indices.dims() == g.dims(), Code::shape_mismatch,
-          str("grad_output and indices must have shape ", text(p.shape(p.out)), ", got ", text(g.dims()), " and ", text(indices.dims())));
+          str("grad_output and indices must have shape ", text(p.shape(p.out)), ", got ", text(g.dims()), " and ",
+              text(indices.dims())));
   const Value wide = b.cast(g, opmath(g.dtype()));
   if (p.volume() > kUnrolled || x.numel() == 0) return b.cast(place(b, p, wide, indices, true), g.dtype());
   const Value grads = b.reshape(wide, p.folded(p.out)), at = b.reshape(indices, p.folded(p.out));
@@ -93,7 +102,8 @@ Value max_pool_backward(Builder& b, Args& a, int64_t n) {
   Value sum;
   each_tap(p, [&](const Dims& tap) {
     // the gradients whose maximum sits at this tap, spread to the input's grid
-    const Value here = b.select(b.eq(at, b.broadcast_to(b.unsqueeze(tap_positions(b, p, tap), 0), at.dims())), grads, b.like(grads, 0));
+    const Value here = b.select(b.eq(at, b.broadcast_to(b.unsqueeze(tap_positions(b, p, tap), 0), at.dims())), grads,
+                                b.like(grads, 0));
     Dims low{0}, high{0}, interior{0};
     for (int64_t i = 0; i < n; ++i) {
       low.push_back(tap[i] * p.dilation[i] - p.padding[i]);
@@ -122,7 +132,8 @@ Value divisors(Builder& b, Args& a, const Pool& p, Dtype d) {
       counts.push_back(count_pad ? end - start : std::min(end, p.in[i]) - std::max<int64_t>(start, 0));
     }
     const bool uniform = std::all_of(counts.begin(), counts.end(), [&](int64_t c) { return c == counts[0]; });
-    const Value one = uniform ? b.constant_int(counts[0], d) : b.broadcast_in_dim(b.constants(counts, d), with_lead(1, p.out), {i + 1});
+    const Value one = uniform ? b.constant_int(counts[0], d)
+                              : b.broadcast_in_dim(b.constants(counts, d), with_lead(1, p.out), {i + 1});
     all = all ? b.mul(all, one) : one;
   }
   return all;
@@ -141,7 +152,8 @@ Value avg_pool(Builder& b, Args& a, int64_t n) {
 Value avg_pool_backward(Builder& b, Args& a, int64_t n) {
   const Value g = a.tensor("grad_output"), x = a.tensor("self");
   const Pool p = read_pool(a, x, n, false);
-  a.check(g.dims() == p.shape(p.out), Code::shape_mismatch, str("grad_output must have shape ", text(p.shape(p.out)), ", got ", text(g.dims())));
+  a.check(g.dims() == p.shape(p.out), Code::shape_mismatch,
+          str("grad_output must have shape ", text(p.shape(p.out)), ", got ", text(g.dims())));
   if (x.numel() == 0) return b.zeros(x.type());
   Value wide = b.cast(b.reshape(g, p.folded(p.out)), opmath(g.dtype()));
   wide = b.div(wide, divisors(b, a, p, wide.dtype()));
@@ -152,7 +164,9 @@ Value avg_pool_backward(Builder& b, Args& a, int64_t n) {
     interior.push_back(p.stride[i] - 1);
   }
   const Value spread = b.pad(wide, b.constant(0, wide.dtype()), low, high, interior);
-  return b.cast(b.reshape(b.reduce_window(Reduce::add, spread, hlo::Window{with_lead(1, p.size), {}, {}, {}, {}, {}}), x.dims()), g.dtype());
+  return b.cast(
+      b.reshape(b.reduce_window(Reduce::add, spread, hlo::Window{with_lead(1, p.size), {}, {}, {}, {}, {}}), x.dims()),
+      g.dtype());
 }
 
 }  // namespace

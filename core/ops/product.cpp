@@ -6,7 +6,8 @@ Value product(Builder& b, const Value& x, bool transpose_x, const Value& y, bool
   const int64_t r = x.rank();
   Dims batch;
   for (int64_t i = 0; i < r - 2; ++i) batch.push_back(i);
-  return b.dot_general(x, y, batch, batch, {transpose_x ? r - 2 : r - 1}, {transpose_y ? r - 1 : r - 2}, opmath(x.dtype()));
+  return b.dot_general(x, y, batch, batch, {transpose_x ? r - 2 : r - 1}, {transpose_y ? r - 1 : r - 2},
+                       opmath(x.dtype()));
 }
 Value product(Builder& b, const Value& x, const Value& y) { return product(b, x, false, y, false); }
 

@@ -10,7 +10,8 @@ Value product(Builder&, const Value& x, const Value& y);
 Value product(Builder&, const Value& x, bool transpose_x, const Value& y, bool transpose_y);
 // Replaces dimension `dim` (size k) of x by the columns of a [k, m] matrix: sum over k of x[..k..] * matrix[k, m].
 Value contract_axis(Builder&, const Value& x, const Value& matrix, int64_t dim);
-// x with `dim` replaced by indices of any rank: out[..., i..., ...] = x[..., indices[i...], ...]. Indices must be in range.
+// x with `dim` replaced by indices of any rank: out[..., i..., ...] = x[..., indices[i...], ...]. Indices must be in
+// range.
 Value take(Builder&, const Value& x, const Value& indices, int64_t dim);
 Value conj(Builder&, const Value& x);  // of a real value: itself
 

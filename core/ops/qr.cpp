@@ -21,11 +21,14 @@ Value reflectors(Builder& b, const Value& packed, const Value& tau, int64_t colu
 }
 void expect_reflectors(Args& a, const Value& x, const Value& tau) {
   expect_matrix(a, x, false);
-  a.check(tau.dtype() == x.dtype(), Code::dtype_mismatch, str("tau must have the input's dtype, got ", text(tau.type()), " for ", text(x.type())));
+  a.check(tau.dtype() == x.dtype(), Code::dtype_mismatch,
+          str("tau must have the input's dtype, got ", text(tau.type()), " for ", text(x.type())));
   a.check(x.dim(-2) >= x.dim(-1) && tau.rank() == x.rank() - 1 && tau.dim(-1) <= x.dim(-1), Code::bad_value,
           str("must get a tall matrix and at most one tau a column, got ", text(x.dims()), " and ", text(tau.dims())));
 }
-Value flat_tau(Builder& b, const Value& x, const Value& tau) { return b.reshape(tau, {numel(batch_of(x)), tau.dim(-1)}); }
+Value flat_tau(Builder& b, const Value& x, const Value& tau) {
+  return b.reshape(tau, {numel(batch_of(x)), tau.dim(-1)});
+}
 
 }  // namespace
 
@@ -40,12 +43,16 @@ OP("linalg_qr") {
   const Value x = a.tensor("A");
   expect_matrix(a, x, false);
   const std::string mode = a.text("mode");
-  a.check(mode == "reduced" || mode == "complete" || mode == "r", Code::bad_value, str("mode must be 'reduced', 'complete' or 'r', got '", mode, "'"));
+  a.check(mode == "reduced" || mode == "complete" || mode == "r", Code::bad_value,
+          str("mode must be 'reduced', 'complete' or 'r', got '", mode, "'"));
   const Dims batch = batch_of(x);
   if (mode == "r") {
     const int64_t k = std::min(x.dim(-1), x.dim(-2));
     const Value m = flat(b, x), none = b.zeros({x.dtype(), {0}});
-    return {none, unflat(b, x.numel() == 0 ? b.zeros({x.dtype(), {m.dim(0), k, m.dim(2)}}) : upper(b, b.slice_dim(factor(b, m).a, 1, 0, k)), batch)};
+    return {none, unflat(b,
+                         x.numel() == 0 ? b.zeros({x.dtype(), {m.dim(0), k, m.dim(2)}})
+                                        : upper(b, b.slice_dim(factor(b, m).a, 1, 0, k)),
+                         batch)};
   }
   const Qr f = qr(b, flat(b, x), mode == "complete");
   return {unflat(b, f.q, batch), unflat(b, f.r, batch)};
@@ -69,7 +76,9 @@ OP("ormqr") {
   const Value x = a.tensor("self"), tau = a.tensor("input2"), y = a.tensor("input3");
   const bool left = a.flag("left");
   expect_matrix(a, x, false), expect_matrix(a, y, false);
-  a.check(x.dtype() == tau.dtype() && x.dtype() == y.dtype(), Code::dtype_mismatch, str("must get three tensors of one dtype, got ", text(x.type()), ", ", text(tau.type()), " and ", text(y.type())));
+  a.check(x.dtype() == tau.dtype() && x.dtype() == y.dtype(), Code::dtype_mismatch,
+          str("must get three tensors of one dtype, got ", text(x.type()), ", ", text(tau.type()), " and ",
+              text(y.type())));
   a.check(batch_of(x) == batch_of(y) && x.dim(-2) == y.dim(left ? -2 : -1) && tau.dim(-1) <= x.dim(-1), Code::bad_value,
           str("must get matrices that fit, got ", text(x.dims()), ", ", text(tau.dims()), " and ", text(y.dims())));
   if (y.numel() == 0 || x.numel() == 0) return y;

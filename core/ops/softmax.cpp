@@ -32,7 +32,8 @@ static Value input(Builder& b, Args& a, const Value& x) {
 }
 static Dtype result(Args& a, const Value& x) {
   if (!a.flag("half_to_float")) return x.dtype();
-  a.check(x.dtype() == Dtype::f16 || x.dtype() == Dtype::bf16, Code::bad_value, str("half_to_float must get f16 or bf16, got ", text(x.type())));
+  a.check(x.dtype() == Dtype::f16 || x.dtype() == Dtype::bf16, Code::bad_value,
+          str("half_to_float must get f16 or bf16, got ", text(x.type())));
   return Dtype::f32;
 }
 
@@ -66,7 +67,8 @@ OP("_log_softmax_backward_data") {
   return b.cast(b.sub(gw, b.mul(b.exp(yw), sum)), a.dtype("input_dtype", g.dtype()));
 }
 
-// mask: true where an element is left out. A [B, L] mask has mask_type 1 (padding: over [B, heads, T, L]), [T, L] has 0.
+// mask: true where an element is left out. A [B, L] mask has mask_type 1 (padding: over [B, heads, T, L]), [T, L] has
+// 0.
 static Value full_mask(Builder& b, Args& a, const Value& x) {
   const Value mask = a.tensor("mask");
   a.check(is_bool(mask.dtype()), Code::bad_value, str("mask must be bool, got ", text(mask.type())));

@@ -28,13 +28,20 @@ struct Heads {
 Heads attend(Builder& b, Args& a, const Value& query, const Value& key, const Value& value, int64_t heads) {
   const Value w = a.tensor("qkv_weight"), bias = a.tensor("qkv_bias"), mask = a.tensor("mask");
   const int64_t d = a.i("embed_dim"), h = heads;
-  a.check(query.rank() == 3 && key.rank() == 3 && value.rank() == 3 && query.dim(2) == d && key.dim(2) == d && value.dim(2) == d, Code::shape_mismatch,
-          str("query, key and value must be [batch, length, ", d, "], got ", text(query.dims()), ", ", text(key.dims()), " and ", text(value.dims())));
-  a.check(w.rank() == 2 && w.dim(0) == 3 * d && w.dim(1) == d && bias.numel() == 3 * d && h > 0 && d % h == 0, Code::shape_mismatch,
-          str("qkv_weight must be [", 3 * d, ", ", d, "] and the heads must divide ", d, ", got ", text(w.dims()), " and ", h, " heads"));
+  a.check(query.rank() == 3 && key.rank() == 3 && value.rank() == 3 && query.dim(2) == d && key.dim(2) == d &&
+              value.dim(2) == d,
+          Code::shape_mismatch,
+          str("query, key and value must be [batch, length, ", d, "], got ", text(query.dims()), ", ", text(key.dims()),
+              " and ", text(value.dims())));
+  a.check(w.rank() == 2 && w.dim(0) == 3 * d && w.dim(1) == d && bias.numel() == 3 * d && h > 0 && d % h == 0,
+          Code::shape_mismatch,
+          str("qkv_weight must be [", 3 * d, ", ", d, "] and the heads must divide ", d, ", got ", text(w.dims()),
+              " and ", h, " heads"));
   const Dtype dtype = query.dtype();
   auto project = [&](const Value& x, int64_t part) {  // [B, L, D] -> [B, H, L, D / H]
-    const Value y = b.cast(linear(b, x, b.slice_dim(w, 0, part * d, (part + 1) * d), b.slice_dim(bias, 0, part * d, (part + 1) * d)), dtype);
+    const Value y = b.cast(
+        linear(b, x, b.slice_dim(w, 0, part * d, (part + 1) * d), b.slice_dim(bias, 0, part * d, (part + 1) * d)),
+        dtype);
     return b.transpose(b.reshape(y, {x.dim(0), x.dim(1), h, d / h}), {0, 2, 1, 3});
   };
   const Value q = project(query, 0), k = project(key, 1), v = project(value, 2);
@@ -42,7 +49,8 @@ Heads attend(Builder& b, Args& a, const Value& query, const Value& key, const Va
   if (mask) {
     const Value out = b.cast(mask, Dtype::b1);
     const int64_t type = a.i("mask_type", 2);
-    const Value full = type == 1 && out.rank() == 2 ? b.broadcast_in_dim(out, scores.dims(), {0, 3}) : b.broadcast_to(out, scores.dims());
+    const Value full = type == 1 && out.rank() == 2 ? b.broadcast_in_dim(out, scores.dims(), {0, 3})
+                                                    : b.broadcast_to(out, scores.dims());
     scores = b.select(full, b.lowest(scores.dtype(), scores.dims()), scores);
   }
   const Value weights = softmax(b, scores, 3, false);
@@ -74,8 +82,10 @@ OP("_transformer_encoder_layer_fwd") {
   const Value kept = x;
   if (first) x = norm(x, "norm_weight_2", "norm_bias_2");
   Value y = linear(b, x, a.tensor("ffn_weight_1"), a.tensor("ffn_bias_1"));
-  if (a.flag("use_gelu")) y = b.mul(b.mul(y, 0.5), b.add(b.unary("chlo.erf", b.mul(y, std::sqrt(0.5))), 1.0));
-  else y = b.max(y, 0.0);
+  if (a.flag("use_gelu"))
+    y = b.mul(b.mul(y, 0.5), b.add(b.unary("chlo.erf", b.mul(y, std::sqrt(0.5))), 1.0));
+  else
+    y = b.max(y, 0.0);
   x = b.add(b.cast(linear(b, b.cast(y, d), a.tensor("ffn_weight_2"), a.tensor("ffn_bias_2")), d), kept);
   return first ? x : norm(x, "norm_weight_2", "norm_bias_2");
 }

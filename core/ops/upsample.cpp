@@ -1,5 +1,5 @@
-// Interpolation, one axis at a time: each output reads a few taps (index and weight) of the axis. The gradient multiplies by
-// the transposed matrix of the taps, so neither direction scatters.
+// Interpolation, one axis at a time: each output reads a few taps (index and weight) of the axis. The gradient
+// multiplies by the transposed matrix of the taps, so neither direction scatters.
 #include <cmath>
 
 #include "ops/product.h"
@@ -11,8 +11,8 @@ namespace {
 enum class Kind { nearest, nearest_exact, linear, cubic, linear_aa, cubic_aa, lanczos_aa };
 
 struct Taps {
-  Values index;   // each [out], i64
-  Values weight;  // each [out]; none for nearest
+  Values index;         // each [out], i64
+  Values weight;        // each [out]; none for nearest
   bool masked = false;  // a zero weight means that the tap does not count, even when the input is infinite there
 };
 struct Axis {
@@ -28,12 +28,18 @@ double step(const Axis& s, bool align_corners, Dtype d) {
 }
 
 Value whole(Builder& b, const Value& x) { return b.convert(x, Dtype::i64); }
-Value clamp_index(Builder& b, const Value& i, int64_t size) { return b.min(b.max(i, 0.0), static_cast<double>(size - 1)); }
+Value clamp_index(Builder& b, const Value& i, int64_t size) {
+  return b.min(b.max(i, 0.0), static_cast<double>(size - 1));
+}
 Value real_of(Builder& b, const Value& i, Dtype d) { return b.convert(i, d); }
 
 // PyTorch's cubic convolution: 1 for taps within one step, 2 for the outer ones.
-Value cubic1(Builder& b, const Value& x, double A) { return b.add(b.mul(b.mul(b.sub(b.mul(x, A + 2), A + 3), x), x), 1.0); }
-Value cubic2(Builder& b, const Value& x, double A) { return b.sub(b.mul(b.add(b.mul(b.sub(b.mul(x, A), 5 * A), x), 8 * A), x), 4 * A); }
+Value cubic1(Builder& b, const Value& x, double A) {
+  return b.add(b.mul(b.mul(b.sub(b.mul(x, A + 2), A + 3), x), x), 1.0);
+}
+Value cubic2(Builder& b, const Value& x, double A) {
+  return b.sub(b.mul(b.add(b.mul(b.sub(b.mul(x, A), 5 * A), x), 8 * A), x), 4 * A);
+}
 
 Value sinc(Builder& b, const Value& x) {
   const Value px = b.mul(x, M_PI), zero = b.compare(Cmp::eq, x, 0.0);
@@ -43,7 +49,8 @@ Value filter(Builder& b, Kind kind, const Value& x) {
   const Value m = b.abs(x), zero = b.like(m, 0);
   if (kind == Kind::linear_aa) return b.max(b.rsub(1, m), 0.0);
   if (kind == Kind::cubic_aa)
-    return b.select(b.compare(Cmp::lt, m, 1.0), cubic1(b, m, -0.5), b.select(b.compare(Cmp::lt, m, 2.0), cubic2(b, m, -0.5), zero));
+    return b.select(b.compare(Cmp::lt, m, 1.0), cubic1(b, m, -0.5),
+                    b.select(b.compare(Cmp::lt, m, 2.0), cubic2(b, m, -0.5), zero));
   return b.select(b.compare(Cmp::lt, m, 3.0), b.mul(sinc(b, m), sinc(b, b.div(m, 3.0))), zero);
 }
 
@@ -84,10 +91,12 @@ Taps taps(Builder& b, Kind kind, const Axis& s, bool align_corners, Dtype d) {
     }
     case Kind::cubic: {
       const Value x = align_corners ? b.mul(o, scale) : b.sub(b.mul(b.add(o, 0.5), scale), 0.5);
-      const Value floor = b.floor(x), t = b.min(b.max(b.sub(x, floor), 0.0), 1.0), u = b.rsub(1, t), i = whole(b, floor);
+      const Value floor = b.floor(x), t = b.min(b.max(b.sub(x, floor), 0.0), 1.0), u = b.rsub(1, t),
+                  i = whole(b, floor);
       Taps r;
       for (int64_t k = -1; k <= 2; ++k) r.index.push_back(clamp_index(b, b.add(i, static_cast<double>(k)), s.in));
-      r.weight = {cubic2(b, b.add(t, 1.0), -0.75), cubic1(b, t, -0.75), cubic1(b, u, -0.75), cubic2(b, b.add(u, 1.0), -0.75)};
+      r.weight = {cubic2(b, b.add(t, 1.0), -0.75), cubic1(b, t, -0.75), cubic1(b, u, -0.75),
+                  cubic2(b, b.add(u, 1.0), -0.75)};
       return r;
     }
     default: return antialiased(b, kind, s, scale, d);
@@ -97,11 +106,14 @@ Taps taps(Builder& b, Kind kind, const Axis& s, bool align_corners, Dtype d) {
 // Sizes and scale factors of the spatial axes, from the arguments.
 std::vector<Axis> axes(Args& a, const Dims& in, int64_t n) {
   const Dims out = a.ints("output_size");
-  a.check(static_cast<int64_t>(out.size()) == n, Code::bad_value, str("output_size must have ", n, " entries, got ", text(out)));
-  static const std::vector<std::vector<const char*>> names{{"scales"}, {"scales_h", "scales_w"}, {"scales_d", "scales_h", "scales_w"}};
+  a.check(static_cast<int64_t>(out.size()) == n, Code::bad_value,
+          str("output_size must have ", n, " entries, got ", text(out)));
+  static const std::vector<std::vector<const char*>> names{
+      {"scales"}, {"scales_h", "scales_w"}, {"scales_d", "scales_h", "scales_w"}};
   std::vector<Axis> r;
   for (int64_t i = 0; i < n; ++i) {
-    a.check(in[i + 2] > 0 && out[i] > 0, Code::bad_value, str("input and output sizes must be greater than 0, got input ", text(in), " and output ", text(out)));
+    a.check(in[i + 2] > 0 && out[i] > 0, Code::bad_value,
+            str("input and output sizes must be greater than 0, got input ", text(in), " and output ", text(out)));
     r.push_back({in[i + 2], out[i], a.f(names[n - 1][i], 0)});
   }
   return r;
@@ -132,7 +144,8 @@ Value interpolate(Builder& b, Args& a, Kind kind, int64_t n) {
     }
     y = sum;
   }
-  if (is_int(x.dtype()) && !is_nearest(kind)) y = b.clamp(b.cast(b.lowest(x.dtype()), d), b.round_even(y), b.cast(b.highest(x.dtype()), d));
+  if (is_int(x.dtype()) && !is_nearest(kind))
+    y = b.clamp(b.cast(b.lowest(x.dtype()), d), b.round_even(y), b.cast(b.highest(x.dtype()), d));
   return b.cast(y, x.dtype());
 }
 
@@ -151,13 +164,15 @@ int64_t repeats(const Axis& s, Kind kind, Dtype d) {
 Value interpolate_backward(Builder& b, Args& a, Kind kind, int64_t n) {
   const Value g = a.tensor("grad_output");
   const Dims in = a.ints("input_size");
-  a.check(g.rank() == n + 2 && static_cast<int64_t>(in.size()) == n + 2, Code::shape_mismatch, str("grad_output must be a ", n + 2, "-D tensor, got ", text(g.type())));
+  a.check(g.rank() == n + 2 && static_cast<int64_t>(in.size()) == n + 2, Code::shape_mismatch,
+          str("grad_output must be a ", n + 2, "-D tensor, got ", text(g.type())));
   const bool corners = aligned(a, kind);
   const Dtype d = opmath(g.dtype());
   const std::vector<Axis> as = axes(a, in, n);
   for (int64_t i = 0; i < n + 2; ++i) {
     const int64_t want = i < 2 ? in[i] : as[i - 2].out;
-    a.check(g.dim(i) == want, Code::shape_mismatch, str("grad_output must have size ", want, " at dimension ", i, ", got ", text(g.dims())));
+    a.check(g.dim(i) == want, Code::shape_mismatch,
+            str("grad_output must have size ", want, " at dimension ", i, ", got ", text(g.dims())));
   }
   Value y = b.cast(g, d);
   for (int64_t i = 0; i < n; ++i) {
@@ -177,7 +192,9 @@ Value interpolate_backward(Builder& b, Args& a, Kind kind, int64_t n) {
     Value matrix;
     for (size_t k = 0; k < t.index.size(); ++k) {
       const Value hit = b.eq(column, b.broadcast_in_dim(t.index[k], grid, {0}));
-      const Value w = t.weight.empty() ? b.cast(hit, d) : b.select(hit, b.broadcast_in_dim(t.weight[k], grid, {0}), b.constant(0, d, grid));
+      const Value w = t.weight.empty()
+                          ? b.cast(hit, d)
+                          : b.select(hit, b.broadcast_in_dim(t.weight[k], grid, {0}), b.constant(0, d, grid));
       matrix = matrix ? b.add(matrix, w) : w;
     }
     y = contract_axis(b, y, matrix, dim);
@@ -187,8 +204,8 @@ Value interpolate_backward(Builder& b, Args& a, Kind kind, int64_t n) {
 
 }  // namespace
 
-#define UPSAMPLE(NAME, KIND, N)                                            \
-  OP(NAME) { return interpolate(b, a, Kind::KIND, N); }                    \
+#define UPSAMPLE(NAME, KIND, N)                         \
+  OP(NAME) { return interpolate(b, a, Kind::KIND, N); } \
   OP(NAME "_backward") { return interpolate_backward(b, a, Kind::KIND, N); }
 
 UPSAMPLE("upsample_nearest1d", nearest, 1)

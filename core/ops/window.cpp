@@ -19,13 +19,15 @@ int64_t Pool::volume() const { return numel(size); }
 Pool read_lead(Args& a, const Value& x, int64_t n) {
   // avg_pool2d of PyTorch asks for a dimension before it looks at the rank.
   const bool asks = x.rank() <= n && a.where() == "avg_pool2d";
-  a.check(x.rank() == n + 1 || x.rank() == n + 2, asks ? Code::dim_out_of_range : Code::shape_mismatch, str("input must be a ", n + 1, "-D or ", n + 2, "-D tensor, got ", text(x.type())));
+  a.check(x.rank() == n + 1 || x.rank() == n + 2, asks ? Code::dim_out_of_range : Code::shape_mismatch,
+          str("input must be a ", n + 1, "-D or ", n + 2, "-D tensor, got ", text(x.type())));
   Pool p;
   p.n = n;
   p.lead = Dims(x.dims().begin(), x.dims().end() - n);
   p.in = Dims(x.dims().end() - n, x.dims().end());
   for (size_t i = x.rank() == n + 2 ? 1 : 0; i < x.dims().size(); ++i)  // only the batch may be empty
-    a.check(x.dims()[i] > 0, Code::shape_mismatch, str("input must have no empty dimension but the batch, got ", text(x.type())));
+    a.check(x.dims()[i] > 0, Code::shape_mismatch,
+            str("input must have no empty dimension but the batch, got ", text(x.type())));
   return p;
 }
 
@@ -41,12 +43,16 @@ Pool read_pool(Args& a, const Value& x, int64_t n, bool dilated) {
     a.check(p.stride[i] > 0, Code::bad_value, str("stride must be positive, got ", text(p.stride)));
     a.check(p.dilation[i] > 0, Code::bad_value, str("dilation must be positive, got ", text(p.dilation)));
     a.check(p.padding[i] >= 0 && p.padding[i] <= ((p.size[i] - 1) * p.dilation[i] + 1) / 2, Code::bad_value,
-            str("padding must be at most half of the kernel size, got padding ", text(p.padding), " for kernel ", text(p.size)));
-    const int64_t slack = p.in[i] + 2 * p.padding[i] - p.dilation[i] * (p.size[i] - 1) - 1 + (ceil_mode ? p.stride[i] - 1 : 0);
+            str("padding must be at most half of the kernel size, got padding ", text(p.padding), " for kernel ",
+                text(p.size)));
+    const int64_t slack =
+        p.in[i] + 2 * p.padding[i] - p.dilation[i] * (p.size[i] - 1) - 1 + (ceil_mode ? p.stride[i] - 1 : 0);
     int64_t out = (slack >= 0 ? slack / p.stride[i] : -((-slack + p.stride[i] - 1) / p.stride[i])) + 1;
     // the last window must start inside the input or its left padding
     if (ceil_mode && (out - 1) * p.stride[i] >= p.in[i] + p.padding[i]) --out;
-    a.check(out >= 1, Code::shape_mismatch, str("output sizes must be positive, got ", out, " for input ", text(x.dims()), " and kernel ", text(p.size)));
+    a.check(
+        out >= 1, Code::shape_mismatch,
+        str("output sizes must be positive, got ", out, " for input ", text(x.dims()), " and kernel ", text(p.size)));
     p.out.push_back(out);
   }
   return p;
@@ -66,7 +72,8 @@ void each_tap(const Pool& p, const std::function<void(const Dims&)>& visit) {
 Value tap_positions(Builder& b, const Pool& p, const Dims& tap) {
   Value at;
   for (int64_t i = 0; i < p.n; ++i) {
-    const Value along = b.add(b.mul(b.iota({Dtype::i64, p.out}, i), static_cast<double>(p.stride[i])), static_cast<double>(tap[i] * p.dilation[i] - p.padding[i]));
+    const Value along = b.add(b.mul(b.iota({Dtype::i64, p.out}, i), static_cast<double>(p.stride[i])),
+                              static_cast<double>(tap[i] * p.dilation[i] - p.padding[i]));
     at = i == 0 ? along : b.add(b.mul(at, static_cast<double>(p.in[i])), along);
   }
   return at;
@@ -98,7 +105,8 @@ hlo::Body max_position_body(Builder& b, Dtype d) {
   };
 }
 Values reduce_max_position(Builder& b, const Value& values, const Value& positions, const Dims& dims) {
-  return b.reduce({values, positions}, {b.lowest(values.dtype()), b.constant_int(std::numeric_limits<int64_t>::max(), Dtype::i64)}, dims,
+  return b.reduce({values, positions},
+                  {b.lowest(values.dtype()), b.constant_int(std::numeric_limits<int64_t>::max(), Dtype::i64)}, dims,
                   max_position_body(b, values.dtype()));
 }
 

@@ -5,11 +5,11 @@
 namespace torchport::ops {
 
 struct Pool {
-  int64_t n = 0;       // spatial dimensions
-  Dims in, out;        // spatial sizes
+  int64_t n = 0;  // spatial dimensions
+  Dims in, out;   // spatial sizes
   Dims size, stride, padding, dilation;
-  Dims lead;           // the input's other dimensions
-  Dims shape(const Dims& spatial_sizes) const;  // lead + sizes
+  Dims lead;                                     // the input's other dimensions
+  Dims shape(const Dims& spatial_sizes) const;   // lead + sizes
   Dims folded(const Dims& spatial_sizes) const;  // [product of lead] + sizes
   int64_t volume() const;
 };

@@ -4,40 +4,23 @@ namespace torchport::pjrt {
 
 static std::string_view code_name(PJRT_Error_Code code) {
   switch (code) {
-    case PJRT_Error_Code_OK:
-      return "OK";
-    case PJRT_Error_Code_CANCELLED:
-      return "CANCELLED";
-    case PJRT_Error_Code_UNKNOWN:
-      return "UNKNOWN";
-    case PJRT_Error_Code_INVALID_ARGUMENT:
-      return "INVALID_ARGUMENT";
-    case PJRT_Error_Code_DEADLINE_EXCEEDED:
-      return "DEADLINE_EXCEEDED";
-    case PJRT_Error_Code_NOT_FOUND:
-      return "NOT_FOUND";
-    case PJRT_Error_Code_ALREADY_EXISTS:
-      return "ALREADY_EXISTS";
-    case PJRT_Error_Code_PERMISSION_DENIED:
-      return "PERMISSION_DENIED";
-    case PJRT_Error_Code_RESOURCE_EXHAUSTED:
-      return "RESOURCE_EXHAUSTED";
-    case PJRT_Error_Code_FAILED_PRECONDITION:
-      return "FAILED_PRECONDITION";
-    case PJRT_Error_Code_ABORTED:
-      return "ABORTED";
-    case PJRT_Error_Code_OUT_OF_RANGE:
-      return "OUT_OF_RANGE";
-    case PJRT_Error_Code_UNIMPLEMENTED:
-      return "UNIMPLEMENTED";
-    case PJRT_Error_Code_INTERNAL:
-      return "INTERNAL";
-    case PJRT_Error_Code_UNAVAILABLE:
-      return "UNAVAILABLE";
-    case PJRT_Error_Code_DATA_LOSS:
-      return "DATA_LOSS";
-    case PJRT_Error_Code_UNAUTHENTICATED:
-      return "UNAUTHENTICATED";
+    case PJRT_Error_Code_OK: return "OK";
+    case PJRT_Error_Code_CANCELLED: return "CANCELLED";
+    case PJRT_Error_Code_UNKNOWN: return "UNKNOWN";
+    case PJRT_Error_Code_INVALID_ARGUMENT: return "INVALID_ARGUMENT";
+    case PJRT_Error_Code_DEADLINE_EXCEEDED: return "DEADLINE_EXCEEDED";
+    case PJRT_Error_Code_NOT_FOUND: return "NOT_FOUND";
+    case PJRT_Error_Code_ALREADY_EXISTS: return "ALREADY_EXISTS";
+    case PJRT_Error_Code_PERMISSION_DENIED: return "PERMISSION_DENIED";
+    case PJRT_Error_Code_RESOURCE_EXHAUSTED: return "RESOURCE_EXHAUSTED";
+    case PJRT_Error_Code_FAILED_PRECONDITION: return "FAILED_PRECONDITION";
+    case PJRT_Error_Code_ABORTED: return "ABORTED";
+    case PJRT_Error_Code_OUT_OF_RANGE: return "OUT_OF_RANGE";
+    case PJRT_Error_Code_UNIMPLEMENTED: return "UNIMPLEMENTED";
+    case PJRT_Error_Code_INTERNAL: return "INTERNAL";
+    case PJRT_Error_Code_UNAVAILABLE: return "UNAVAILABLE";
+    case PJRT_Error_Code_DATA_LOSS: return "DATA_LOSS";
+    case PJRT_Error_Code_UNAUTHENTICATED: return "UNAUTHENTICATED";
   }
   return "UNKNOWN";
 }

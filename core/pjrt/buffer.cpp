@@ -10,42 +10,24 @@ namespace torchport::pjrt {
 
 PJRT_Buffer_Type element_type(Dtype d) {
   switch (d) {
-    case Dtype::b1:
-      return PJRT_Buffer_Type_PRED;
-    case Dtype::u8:
-      return PJRT_Buffer_Type_U8;
-    case Dtype::u16:
-      return PJRT_Buffer_Type_U16;
-    case Dtype::u32:
-      return PJRT_Buffer_Type_U32;
-    case Dtype::u64:
-      return PJRT_Buffer_Type_U64;
-    case Dtype::i8:
-      return PJRT_Buffer_Type_S8;
-    case Dtype::i16:
-      return PJRT_Buffer_Type_S16;
-    case Dtype::i32:
-      return PJRT_Buffer_Type_S32;
-    case Dtype::i64:
-      return PJRT_Buffer_Type_S64;
-    case Dtype::f16:
-      return PJRT_Buffer_Type_F16;
-    case Dtype::bf16:
-      return PJRT_Buffer_Type_BF16;
-    case Dtype::f32:
-      return PJRT_Buffer_Type_F32;
-    case Dtype::f64:
-      return PJRT_Buffer_Type_F64;
-    case Dtype::c64:
-      return PJRT_Buffer_Type_C64;
-    case Dtype::c128:
-      return PJRT_Buffer_Type_C128;
-    case Dtype::f8e4m3fn:
-      return PJRT_Buffer_Type_F8E4M3FN;
-    case Dtype::f8e5m2:
-      return PJRT_Buffer_Type_F8E5M2;
-    case Dtype::kCount:
-      break;
+    case Dtype::b1: return PJRT_Buffer_Type_PRED;
+    case Dtype::u8: return PJRT_Buffer_Type_U8;
+    case Dtype::u16: return PJRT_Buffer_Type_U16;
+    case Dtype::u32: return PJRT_Buffer_Type_U32;
+    case Dtype::u64: return PJRT_Buffer_Type_U64;
+    case Dtype::i8: return PJRT_Buffer_Type_S8;
+    case Dtype::i16: return PJRT_Buffer_Type_S16;
+    case Dtype::i32: return PJRT_Buffer_Type_S32;
+    case Dtype::i64: return PJRT_Buffer_Type_S64;
+    case Dtype::f16: return PJRT_Buffer_Type_F16;
+    case Dtype::bf16: return PJRT_Buffer_Type_BF16;
+    case Dtype::f32: return PJRT_Buffer_Type_F32;
+    case Dtype::f64: return PJRT_Buffer_Type_F64;
+    case Dtype::c64: return PJRT_Buffer_Type_C64;
+    case Dtype::c128: return PJRT_Buffer_Type_C128;
+    case Dtype::f8e4m3fn: return PJRT_Buffer_Type_F8E4M3FN;
+    case Dtype::f8e5m2: return PJRT_Buffer_Type_F8E5M2;
+    case Dtype::kCount: break;
   }
   fail(Code::internal, "element_type", str("must be an element type, got ", static_cast<int>(d)));
 }

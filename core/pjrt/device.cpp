@@ -43,8 +43,7 @@ std::string Device::kind() const {
 void Device::add(int64_t bytes) noexcept {
   const int64_t now = allocated.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   int64_t seen = peak.load(std::memory_order_relaxed);
-  while (now > seen && !peak.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
-  }
+  while (now > seen && !peak.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {}
   allocations.fetch_add(1, std::memory_order_relaxed);
   total.fetch_add(bytes, std::memory_order_relaxed);
 }

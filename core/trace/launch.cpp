@@ -20,7 +20,10 @@ std::atomic<Mode>& current_mode() {
 }
 std::atomic<LineSource> line_source{nullptr};
 
-int64_t now_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 struct Flag {  // the check output of a launch that did not wait
   pjrt::BufferPtr value;
@@ -36,7 +39,9 @@ Pending& pending(int device) {
   return (*all)[device];
 }
 
-void prune(std::vector<std::shared_ptr<pjrt::Event>>& events) { std::erase_if(events, [](const auto& e) { return e->is_ready(); }); }
+void prune(std::vector<std::shared_ptr<pjrt::Event>>& events) {
+  std::erase_if(events, [](const auto& e) { return e->is_ready(); });
+}
 
 [[noreturn]] void fail_check(const exec::Program& program, int32_t which) {
   const exec::Check& c = program.plan.checks[which - 1];
@@ -49,7 +54,8 @@ void read_check(const Flag& f) {
   if (which != 0) fail_check(*f.program, which);
 }
 
-template <class F> bool any_bad(const void* data, int64_t bytes) {
+template <class F>
+bool any_bad(const void* data, int64_t bytes) {
   const F* p = static_cast<const F*>(data);
   for (int64_t i = 0; i < bytes / static_cast<int64_t>(sizeof(F)); ++i)
     if (!std::isfinite(p[i])) return true;
@@ -63,7 +69,8 @@ bool holds_bad(const pjrt::Buffer& b) {
   switch (real_of(b.dtype)) {
     case Dtype::f32: return any_bad<float>(copy.data(), b.bytes());
     case Dtype::f64: return any_bad<double>(copy.data(), b.bytes());
-    case Dtype::bf16: case Dtype::f16: {
+    case Dtype::bf16:
+    case Dtype::f16: {
       const uint16_t exponent = b.dtype == Dtype::bf16 ? 0x7F80 : 0x7C00;
       const uint16_t* p = reinterpret_cast<const uint16_t*>(copy.data());
       for (int64_t i = 0; i < b.bytes() / 2; ++i)
@@ -121,13 +128,15 @@ void launch(const Request& r, pjrt::BufferPtr* outputs) {
       outputs[i]->wait();
       if (inputs_clean && holds_bad(*outputs[i])) {
         const std::string line = python_line();
-        fail(Code::nan_found, p.name, str("must not turn finite inputs into NaN or infinity", line.empty() ? "" : ", at " + line));
+        fail(Code::nan_found, p.name,
+             str("must not turn finite inputs into NaN or infinity", line.empty() ? "" : ", at " + line));
       }
     }
     return;
   }
   pjrt::Event done = outputs[0]->ready();
-  if (done.is_ready()) [[likely]] return;
+  if (done.is_ready()) [[likely]]
+    return;
   Pending& q = pending(r.device.index());
   std::lock_guard lock(q.mutex);
   if (q.events.size() >= 64) prune(q.events);

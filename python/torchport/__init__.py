@@ -180,6 +180,6 @@ def _arm_process(name: str) -> None:
 
 
 _loaded = True
-# While torch itself is loading it is torch that decides, by calling _autoload (or not: TORCH_DEVICE_BACKEND_AUTOLOAD=0).
+# While torch itself is loading torch decides, by calling _autoload (or not: TORCH_DEVICE_BACKEND_AUTOLOAD=0).
 if not getattr(torch.__spec__, "_initializing", False):
     _autoload()

@@ -1,4 +1,4 @@
-"""torch.compile(backend="torchport"): AOTAutograd's functional graph becomes one program through the same op table as eager.
+"""torch.compile(backend="torchport"): AOTAutograd's functional graph becomes one program through eager's op table.
 
 backend() -> AOTAutograd (functional forward and backward graphs) -> plan.build() -> one Program, or Programs with steps
 between them that run eagerly because an op has no lowering. Those steps are counted in torchport.report() and logged.
@@ -49,7 +49,7 @@ def _compile(core: Any, gm: GraphModule, example_inputs: Sequence[Any]) -> Calla
 def specialise(example_inputs: Sequence[Any]) -> None:
     """Programs have static shapes: turn every symbolic size into the number at hand, with the guard that goes with it.
 
-    torch.compile traces with symbolic sizes when it meets a second shape (or when asked by dynamic=True); with the guards
+    torch.compile traces with symbolic sizes when it meets a second shape (or when asked by dynamic=True); with guards
     each shape gets its own program.
     """
     for value in example_inputs:

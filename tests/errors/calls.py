@@ -89,7 +89,7 @@ CALLS: dict[str, Callable[[torch.device], object]] = {
     "batch_norm_weight": lambda d: F.batch_norm(ones(d, 2, 4), ones(d, 4), ones(d, 4), ones(d, 3)),
     "batch_norm_stats": lambda d: F.batch_norm(ones(d, 2, 4), ones(d, 3), ones(d, 4)),
     "batch_norm_one_value": lambda d: F.batch_norm(ones(d, 1, 4), None, None, training=True),
-    "attention_head_dim": lambda d: F.scaled_dot_product_attention(ones(d, 1, 2, 3, 4), ones(d, 1, 2, 3, 5), ones(d, 1, 2, 3, 4)),
+    "attention_head_dim": lambda d: F.scaled_dot_product_attention(*(ones(d, 1, 2, 3, n) for n in (4, 5, 4))),
     "attention_mask": lambda d: F.scaled_dot_product_attention(*[ones(d, 1, 2, 3, 4)] * 3, attn_mask=ones(d, 7, 7)),
     "cross_entropy_batch": lambda d: F.cross_entropy(ones(d, 3, 4), ints(d, 1, 2)),
     "nll_loss_weight": lambda d: F.nll_loss(ones(d, 3, 4), ints(d, 1, 2, 3), weight=ones(d, 3)),

@@ -207,7 +207,7 @@ def train(device: torch.device, build: Callable[[], nn.Module], run: Callable, s
     torch.manual_seed(0)
     net = build().to(device)
     forward = compiled(net) if device == target.DEVICE else net
-    # Linear in the gradients: AdamW would blow up those that are zero but for rounding (a bias before batch norm, a key's).
+    # Linear in the gradients: AdamW would blow up those that are zero but for rounding (a bias before batch norm).
     opt = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
     losses = []
     for step in range(steps):

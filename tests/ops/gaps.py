@@ -1,4 +1,4 @@
-"""Cases known not to agree with the CPU, with what was observed. They are strict: one that begins to pass fails the run, so
+"""Cases known not to agree with the CPU, with what was seen. They are strict: one that begins to pass fails the run, so
 that its line is taken out. A cause is named only where it was looked up; "cause not found" means just that.
 """
 

@@ -16,7 +16,7 @@ def test_the_tree_is_clean() -> None:
     [
         ("a\tb\n", "tab"),
         ("a \n", "trailing blank"),
-        ("x" * 251 + "\n", "251 columns"),
+        ("x" * 121 + "\n", "121 columns"),
         ("a", "no newline"),
     ],
 )
