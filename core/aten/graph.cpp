@@ -26,6 +26,16 @@ c10::OperatorHandle handle(const std::string& op) {
 }  // namespace
 
 GraphBuilder::GraphBuilder() : settings_(current_settings()) {}
+GraphBuilder::GraphBuilder(const std::string& platform) {
+  for (const pjrt::Platform& p : pjrt::platforms())
+    if (p.name == platform) {
+      settings_ = settings_for(p.caps);
+      return;
+    }
+  std::string known;
+  for (const pjrt::Platform& p : pjrt::platforms()) known += (known.empty() ? "" : ", ") + p.name;
+  fail(Code::bad_value, "graph", ::torchport::str("must be for one of ", known, ", got ", platform));
+}
 
 int GraphBuilder::add(graph::Value v, Type t) {
   graph_.values.push_back(std::move(v));
@@ -90,7 +100,11 @@ std::vector<int> GraphBuilder::node(const std::string& overload, std::vector<gra
   }
   const std::vector<Type> types = exec::infer(alone, probe, settings_);
 
-  graph_.nodes.push_back({schema, std::move(args)});
+  return append({schema, std::move(args)}, types);
+}
+
+std::vector<int> GraphBuilder::append(graph::Node node, const std::vector<Type>& types) {
+  graph_.nodes.push_back(std::move(node));
   std::vector<int> out;
   for (size_t k = 0; k < types.size(); ++k) {
     graph::Value v;
@@ -100,6 +114,27 @@ std::vector<int> GraphBuilder::node(const std::string& overload, std::vector<gra
     out.push_back(add(v, types[k]));
   }
   return out;
+}
+
+std::vector<int> GraphBuilder::barrier(const std::vector<int>& values) {
+  static const auto schema = std::make_shared<graph::Schema>(graph::Schema{std::string(graph::kBarrier), {"values"}});
+  std::vector<graph::Ref> refs;
+  std::vector<Type> types;
+  for (int id : values) refs.push_back({id}), types.push_back(types_.at(id));
+  return append({schema, {std::move(refs)}}, types);
+}
+
+int GraphBuilder::sharding(int value, const std::string& placement) {
+  static const auto schema =
+      std::make_shared<graph::Schema>(graph::Schema{std::string(graph::kSharding), {"value", "placement"}});
+  return append({schema, {graph::Ref{value}, placement}}, {types_.at(value)})[0];
+}
+
+void GraphBuilder::write(int input, int value) {
+  const graph::Value& target = graph_.values.at(input);
+  check(target.kind == graph::Value::Kind::input && types_.at(value) == types_.at(input), Code::bad_value, "graph",
+        ::torchport::str("must write a value of the type of an input, got ", text(types_.at(value))));
+  graph_.writes.push_back({value, target.index, target.view});
 }
 
 std::unique_ptr<Compiled> GraphBuilder::compile(int device, const std::string& name) {
@@ -142,6 +177,45 @@ std::vector<at::Tensor> Compiled::call(const std::vector<at::Tensor>& tensors) c
         plan.defined[i] ? make_tensor(std::move(outputs[next++]), plan.results[i].dtype, plan.results[i].dims, device_)
                         : at::Tensor());
   return results;
+}
+
+std::vector<std::vector<at::Tensor>> run_partitioned(const std::string& text,
+                                                     const std::vector<std::vector<at::Tensor>>& inputs,
+                                                     const std::vector<Type>& results) {
+  exec::Runtime& runtime = exec::Runtime::get();
+  const size_t count = inputs.size();
+  check(count > 0 && count <= static_cast<size_t>(runtime.device_count()), Code::bad_value, "run_partitioned",
+        ::torchport::str("must get a list of tensors for each of 1 to ", runtime.device_count(), " devices, got ",
+                         count));
+  const auto executable =
+      runtime.client().compile(text, {.num_partitions = static_cast<int>(count), .portable = false});
+  check(executable->num_outputs() == results.size(), Code::bad_value, "run_partitioned",
+        ::torchport::str("must get the type of ", executable->num_outputs(), " results, got ", results.size()));
+  std::vector<std::vector<PJRT_Buffer*>> in(count), out(count, std::vector<PJRT_Buffer*>(results.size()));
+  std::vector<pjrt::BufferPtr> held;
+  std::vector<PJRT_Buffer* const*> ins;
+  std::vector<PJRT_Buffer**> outs;
+  for (size_t d = 0; d < count; ++d) {
+    for (const at::Tensor& t : inputs[d]) {
+      check(is_ours(t) && t.is_contiguous() && t.storage_offset() == 0 && t.device().index() == static_cast<int>(d),
+            Code::bad_value, "run_partitioned", ::torchport::str("must get dense tensors on device ", d));
+      held.push_back(buffer_of(cell_of(t)));
+      in[d].push_back(held.back()->raw());
+    }
+    ins.push_back(in[d].data()), outs.push_back(out[d].data());
+  }
+  executable->execute_all(ins.data(), count, inputs[0].size(), outs.data());
+  std::vector<std::vector<at::Tensor>> tensors(count);
+  for (size_t d = 0; d < count; ++d)
+    for (size_t k = 0; k < results.size(); ++k) {
+      const Type& t = results[k];
+      const int64_t bytes = t.numel() * static_cast<int64_t>(size_of(t.dtype));
+      pjrt::Device& device = runtime.device(static_cast<int>(d));
+      auto buffer = pjrt::Buffer::adopt(out[d][k], &device, t.dtype, bytes);
+      buffer->wait();  // the executable dies with this function
+      tensors[d].push_back(make_tensor(std::move(buffer), t.dtype, t.dims, static_cast<int>(d)));
+    }
+  return tensors;
 }
 
 }  // namespace torchport::aten

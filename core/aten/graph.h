@@ -26,7 +26,8 @@ class Compiled {
 
 class GraphBuilder {
  public:
-  GraphBuilder();
+  GraphBuilder();                                      // for the open platform
+  explicit GraphBuilder(const std::string& platform);  // for a registered one, which is not opened
   int input(const Type&);
   // overload: "aten::add.Tensor"; one attribute a schema argument. Returns the outputs' values, -1 for an undefined
   // one.
@@ -34,17 +35,29 @@ class GraphBuilder {
   // The value through a strided view of its dense, contiguous form.
   int view(int value, Dtype, const Dims& sizes, const Dims& strides, int64_t offset);
   const Type& type(int value) const { return types_.at(value); }
+  // The same values behind a barrier; the same value placed on the devices of a partitioned program.
+  std::vector<int> barrier(const std::vector<int>& values);
+  int sharding(int value, const std::string& placement);
   void outputs(const std::vector<int>& ids) { graph_.results = ids; }
+  void write(int input, int value);  // the input's storage receives the value: its buffer may be reused
+  exec::Lowered lower(const exec::Placement& p) const { return exec::lower(graph_, settings_, p); }
   std::unique_ptr<Compiled> compile(int device, const std::string& name);
 
   // How the arguments of an overload are read: for the bindings.
   static const std::vector<ArgSpec>& specs(const std::string& overload);
 
  private:
+  std::vector<int> append(graph::Node, const std::vector<Type>&);
   int add(graph::Value, Type);
   graph::Graph graph_;
   std::vector<Type> types_;
   exec::Settings settings_;
 };
+
+// Compiles a partitioned program for the open platform and runs it once: a list of dense tensors for each of its
+// devices.
+std::vector<std::vector<at::Tensor>> run_partitioned(const std::string& text,
+                                                     const std::vector<std::vector<at::Tensor>>&,
+                                                     const std::vector<Type>& results);
 
 }  // namespace torchport::aten

@@ -99,7 +99,8 @@ void check_cast(c10::ScalarType from, c10::ScalarType to);
 // Runs a graph without nodes or numbers (reads, retypes), cached by its content.
 std::vector<pjrt::BufferPtr> run_graph(const std::string& name, const graph::Graph&,
                                        const std::vector<pjrt::BufferPtr>& inputs, int device);
-exec::Settings current_settings();
+exec::Settings current_settings();               // of the open platform
+exec::Settings settings_for(const pjrt::Caps&);  // of any
 void check_no_overlap(const at::Tensor& written);
 
 }  // namespace torchport::aten

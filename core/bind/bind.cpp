@@ -184,7 +184,24 @@ graph::Attr attribute(const aten::ArgSpec& spec, py::handle v) {
 
 Dtype dtype_of(py::handle h) { return aten::from_torch(h.cast<at::ScalarType>()); }
 
+// The program's text, and what it takes and gives besides the graph's own inputs and results.
+py::dict lower(const aten::GraphBuilder& g, int partitions, const std::vector<std::string>& arguments,
+               const std::vector<std::string>& results) {
+  const exec::Lowered lowered = g.lower({partitions, arguments, results});
+  py::dict d;
+  d["text"] = lowered.text, d["arguments"] = lowered.arguments, d["words"] = lowered.words;
+  d["written"] = lowered.written, d["checks"] = lowered.checks.size();
+  return d;
+}
+
 void define_graphs(py::module_& m) {
+  m.def("run_partitioned", [](const std::string& text, const std::vector<std::vector<at::Tensor>>& inputs,
+                              const std::vector<std::pair<at::ScalarType, Dims>>& results) {
+    std::vector<Type> types;
+    for (const auto& [dtype, dims] : results) types.push_back({aten::from_torch(dtype), dims});
+    py::gil_scoped_release release;
+    return aten::run_partitioned(text, inputs, types);
+  });
   py::class_<Ref>(m, "Ref").def(py::init<int>()).def_readonly("id", &Ref::id);
   py::class_<aten::Compiled>(m, "Compiled")
       .def("__call__",
@@ -195,6 +212,7 @@ void define_graphs(py::module_& m) {
       .def_property_readonly("launches", [](const aten::Compiled& c) { return c.program().launches.load(); });
   py::class_<aten::GraphBuilder>(m, "Graph")
       .def(py::init<>())
+      .def(py::init<const std::string&>(), py::arg("platform"))
       .def("input", [](aten::GraphBuilder& g, at::ScalarType dtype,
                        const Dims& sizes) { return g.input({aten::from_torch(dtype), sizes}); })
       .def("node",
@@ -215,6 +233,11 @@ void define_graphs(py::module_& m) {
       .def("result_type", [](const aten::GraphBuilder& g,
                              int id) { return std::pair(aten::to_torch(g.type(id).dtype), g.type(id).dims); })
       .def("outputs", &aten::GraphBuilder::outputs)
+      .def("barrier", &aten::GraphBuilder::barrier)
+      .def("sharding", &aten::GraphBuilder::sharding, py::arg("id"), py::arg("placement"))
+      .def("write", &aten::GraphBuilder::write, py::arg("input"), py::arg("id"))
+      .def("lower", &lower, py::arg("partitions") = 1, py::arg("arguments") = std::vector<std::string>(),
+           py::arg("results") = std::vector<std::string>())
       .def(
           "compile",
           [](aten::GraphBuilder& g, int device, const std::string& name) {

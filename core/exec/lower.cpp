@@ -17,7 +17,9 @@ namespace {
 
 class Lowering final : public ops::Launch {
  public:
-  Lowering(const Graph& g, const Settings& s) : graph_(g), settings_(s) { b_.precision = s.precision; }
+  Lowering(const Graph& g, const Settings& s, const Placement& p = {}) : graph_(g), settings_(s), placement_(p) {
+    b_.precision = s.precision;
+  }
 
   Lowered run() {
     for (size_t i = 0; i < graph_.inputs.size(); ++i) {
@@ -49,6 +51,7 @@ class Lowering final : public ops::Launch {
       results.push_back(v);
     }
     if (failed_) results.push_back(failed_);
+    place(results.size());
     out_.text = close(results);
     out_.uses_precision = b_.uses_precision;
     return std::move(out_);
@@ -121,7 +124,7 @@ class Lowering final : public ops::Launch {
   // The numbers' length is known only at the end: the argument is made with a mark for its size, filled in close().
   void open_numbers() { numbers_ = b_.argument({Dtype::i32, {kWordsMark}}); }
   std::string close(const Values& results) {
-    std::string text = b_.finish(results);
+    std::string text = b_.finish(results, "main", placement_);
     const std::string mark =
         "<" + std::to_string(kWordsMark) + "xi32>";  // as a type: the number itself may be a constant
     if (out_.words == 0) {                           // nothing uses it: drop the argument
@@ -134,6 +137,20 @@ class Lowering final : public ops::Launch {
     for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + words.size()))
       text.replace(at, mark.size(), words);
     return text;
+  }
+
+  // Placements from the graph's inputs and results to the program's: unread inputs and undefined results are not in it,
+  // written inputs come after the results.
+  void place(size_t num_results) {
+    if (placement_.partitions == 1) return;
+    auto at = [](const std::vector<std::string>& texts, size_t i) { return i < texts.size() ? texts[i] : ""; };
+    Placement p{placement_.partitions, {}, {}};
+    for (int i : out_.arguments) p.arguments.push_back(at(placement_.arguments, i));
+    for (size_t i = 0; i < out_.defined.size(); ++i)
+      if (out_.defined[i]) p.results.push_back(at(placement_.results, i));
+    for (int i : out_.written) p.results.push_back(at(placement_.arguments, i));
+    p.results.resize(num_results);
+    placement_ = std::move(p);
   }
 
   StartSource starts(const graph::View& v, const Type& base) {
@@ -188,6 +205,13 @@ class Lowering final : public ops::Launch {
   }
 
   Values call(const graph::Node& node) {
+    if (node.schema->name == graph::kBarrier) {
+      Values in;
+      for (graph::Ref r : std::get<std::vector<graph::Ref>>(node.args[0])) in.push_back(values_[r.id]);
+      return b_.optimization_barrier(in);
+    }
+    if (node.schema->name == graph::kSharding)
+      return {b_.sharding(values_[std::get<graph::Ref>(node.args[0]).id], std::get<std::string>(node.args[1]))};
     const ops::Op* op = ops::find(node.schema->name);
     check(op, Code::op_unsupported, node.schema->name, "has no lowering");
     b_.where = op->name;
@@ -204,6 +228,7 @@ class Lowering final : public ops::Launch {
   static constexpr int64_t kWordsMark = 987654321987;
   const Graph& graph_;
   const Settings& settings_;
+  Placement placement_;
   Builder b_;
   Lowered out_;
   Values bases_, values_;
@@ -216,7 +241,7 @@ class Lowering final : public ops::Launch {
 
 }  // namespace
 
-Lowered lower(const Graph& g, const Settings& s) { return Lowering(g, s).run(); }
+Lowered lower(const Graph& g, const Settings& s, const Placement& p) { return Lowering(g, s, p).run(); }
 std::vector<Type> infer(const Graph& g, const graph::Node& n, const Settings& s) { return Lowering(g, s).types_of(n); }
 
 }  // namespace torchport::exec

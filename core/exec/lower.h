@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "graph/graph.h"
+#include "hlo/builder.h"
 
 namespace torchport::exec {
 
@@ -41,7 +42,9 @@ struct Settings {  // what a lowering depends on besides the graph: part of the 
   bool f64 = true, s64_dot = true, donation = true;
 };
 
-Lowered lower(const graph::Graph&, const Settings&);
+// placement: of the graph's inputs and results; a written input stays where it lies.
+using hlo::Placement;
+Lowered lower(const graph::Graph&, const Settings&, const Placement& = {});
 
 // Output types of one node alone, for shape inference while a graph is being built.
 std::vector<Type> infer(const graph::Graph&, const graph::Node&, const Settings&);

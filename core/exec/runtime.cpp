@@ -96,10 +96,10 @@ Runtime::Runtime() {
   opened.store(true);
 }
 
-Settings Runtime::settings(Dtype default_dtype) const {
-  const pjrt::Caps& caps = client_->caps();
+Settings settings_for(const pjrt::Caps& caps, Dtype default_dtype) {
   return {default_dtype, "HIGHEST", caps.f64, caps.s64_dot, caps.donation};
 }
+Settings Runtime::settings(Dtype default_dtype) const { return settings_for(client_->caps(), default_dtype); }
 
 std::shared_ptr<const Program> Runtime::compile(const graph::Graph& g, const Settings& s, const std::string& name) {
   const auto start = std::chrono::steady_clock::now();

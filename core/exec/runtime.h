@@ -20,6 +20,8 @@ struct KeyView {
 };
 uint64_t hash_words(std::span<const uint64_t>);
 
+Settings settings_for(const pjrt::Caps&, Dtype default_dtype);
+
 class Runtime {
  public:
   static Runtime& get();  // opens the platform; throws when there is none, and in a forked child

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -37,6 +38,10 @@ struct Schema {
   std::string name;  // "add.Tensor"
   std::vector<std::string> args;
 };
+
+// Two nodes that compute nothing and stand beside the op table: {values} that nothing is moved or merged across, and
+// {value, text} that lies on the devices of a partitioned program as the text says.
+constexpr std::string_view kBarrier = "graph.barrier", kSharding = "graph.sharding";
 
 struct Node {
   std::shared_ptr<const Schema> schema;

@@ -129,19 +129,30 @@ Value Builder::argument(const Type& t) {
 
 void Builder::alias(size_t argument, size_t result) { aliases_.emplace_back(argument, result); }
 
-std::string Builder::finish(const Values& results, std::string_view name) {
-  std::string head = "module @" + std::string(name == "main" ? "m" : name) + " {\nfunc.func @main(";
+std::string Builder::finish(const Values& results, std::string_view name, const Placement& placement) {
+  auto placed = [](const std::vector<std::string>& texts, size_t i) {
+    return i < texts.size() && !texts[i].empty() ? "mhlo.sharding = \"" + texts[i] + "\"" : std::string();
+  };
+  auto braced = [](const std::string& attributes) { return attributes.empty() ? "" : " {" + attributes + "}"; };
+  std::string head = "module @" + std::string(name == "main" ? "m" : name);
+  if (placement.partitions > 1)
+    head += " attributes {mhlo.num_partitions = " + std::to_string(placement.partitions) +
+            " : i32, mhlo.num_replicas = 1 : i32}";
+  head += " {\nfunc.func @main(";
   for (size_t i = 0; i < args_.size(); ++i) {
     if (i) head += ", ";
     head += "%" + std::to_string(args_[i]) + ": " + type_text(types_[args_[i]]);
+    std::string attributes = placed(placement.arguments, i);
     for (auto& [a, r] : aliases_)
-      if (a == i) head += " {tf.aliasing_output = " + std::to_string(r) + " : i32}";
+      if (a == i)
+        attributes += (attributes.empty() ? "" : ", ") + ("tf.aliasing_output = " + std::to_string(r)) + " : i32";
+    head += braced(attributes);
   }
   head += ") -> (";
   std::string tail = results.empty() ? "return" : "return ", tail_types;
   for (size_t i = 0; i < results.size(); ++i) {
     const std::string t = type_text(results[i].type());
-    head += (i ? ", " : "") + t;
+    head += (i ? ", " : "") + t + braced(placed(placement.results, i));
     tail += (i ? ", %" : "%") + std::to_string(results[i].id_);
     tail_types += (i ? ", " : "") + t;
   }
@@ -586,6 +597,16 @@ Values Builder::if_else(const Value& pred, const std::function<Values()>& yes, c
   });
   const std::string n = region({}, [&](const Values&) { return no(); });
   return emit_many("if", {pred}, ts, "", " (" + y.substr(1, y.size() - 2) + ", " + n.substr(1, n.size() - 2) + ")");
+}
+Value Builder::sharding(const Value& x, std::string_view placement) {
+  return emit("custom_call", {x}, x.type(),
+              "call_target_name = \"Sharding\", backend_config = \"\", api_version = 1 : i32",
+              " {mhlo.sharding = \"" + std::string(placement) + "\"}");
+}
+Values Builder::optimization_barrier(const Values& in) {
+  std::vector<Type> types;
+  for (const Value& v : in) types.push_back(v.type());
+  return emit_many("optimization_barrier", in, types);
 }
 Values Builder::custom_call(std::string_view target, const Values& in, const std::vector<Type>& results,
                             std::string_view config) {

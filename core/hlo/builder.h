@@ -41,6 +41,13 @@ using Body = std::function<Values(const Values& args)>;  // of a region: block a
 enum class Cmp { eq, ne, lt, le, gt, ge };
 enum class Reduce { add, mul, max, min, all, any };  // all/any on i1
 
+// How a partitioned program's arguments and results lie on its devices, in the compiler's notation: one text each, in
+// order, "" where the compiler chooses, which is also what happens to those beyond the lists.
+struct Placement {
+  int partitions = 1;
+  std::vector<std::string> arguments = {}, results = {};
+};
+
 struct Window {  // of reduce_window and select_and_scatter; one entry a dimension, empty = ones (zeros for padding)
   Dims size, strides, base_dilation, window_dilation, low, high;
 };
@@ -75,7 +82,7 @@ class Builder {
   // ---- the function: arguments first, then operations, then finish
   Value argument(const Type&);
   void alias(size_t argument, size_t result);  // the result may take the argument's buffer (donation)
-  std::string finish(const Values& results, std::string_view name = "main");
+  std::string finish(const Values& results, std::string_view name = "main", const Placement& = {});
   size_t num_arguments() const { return args_.size(); }
 
   std::string where = "hlo";          // what errors name: the op being lowered
@@ -135,6 +142,8 @@ class Builder {
   std::pair<Value, Value> rng_bits(const Value& state, Dtype, const Dims&);
   Values while_loop(const Values& inits, const Body& condition, const Body& body);
   Values if_else(const Value& pred, const std::function<Values()>& yes, const std::function<Values()>& no);
+  Value sharding(const Value&, std::string_view placement);  // the same value, lying on the devices as placement says
+  Values optimization_barrier(const Values&);                // the same values; no operation moves or merges across
   Values custom_call(std::string_view target, const Values&, const std::vector<Type>& results,
                      std::string_view config = "");
   Value cholesky(const Value&, bool lower = true);

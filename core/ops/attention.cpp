@@ -67,18 +67,19 @@ OP("_scaled_dot_product_fused_attention_overrideable") {
   const Value s = logits(b, a, t, a.tensor("attn_bias"));
   const Value top = b.reduce(Reduce::max, s, {3});
   const Value weights = softmax(b, s, 3, true);
-  Value used = weights, state = b.zeros({Dtype::i64, {0}});
+  Value used = weights, seed = b.zeros({Dtype::i64, {}}), offset = seed;
   if (p > 0) {
-    const Value drawn = a.random_state(numel(t.scores));
-    state = b.bitcast(drawn, Dtype::i64);
+    const Value drawn = a.random_state(numel(t.scores)), state = b.bitcast(drawn, Dtype::i64);
+    seed = b.reshape(b.slice_dim(state, 0, 0, 1), {});
+    offset = b.reshape(b.slice_dim(state, 0, 1, 2), {});
     used = b.mul(weights, dropout_factor(b, t, drawn, p, weights.dtype()));
   }
   const Value out = ungroup(b, t, product(b, b.reshape(b.cast(used, t.q.dtype()), t.grouped), t.v));
   const Value base = b.select(b.eq(top, b.lowest(top.dtype(), top.dims())), b.like(top, 0), top);
   const Value lse = b.add(top, b.log(b.reduce(Reduce::add, b.exp(b.sub(s, spread_over(b, base, s, 3))), {3})));
-  const Value none = b.zeros({Dtype::i64, {0}});
+  const Value none = b.zeros({t.q.dtype(), {0}});
   // the two integers of the schema (max_q, max_k) carry nothing
-  return {b.cast(out, t.q.dtype()), lse, none, none, Value{}, Value{}, state, none, b.zeros({t.q.dtype(), {0}})};
+  return {b.cast(out, t.q.dtype()), b.cast(lse, Dtype::f32), none, none, Value{}, Value{}, seed, offset, none};
 }
 
 OP("_scaled_dot_product_fused_attention_overrideable_backward") {
@@ -88,7 +89,11 @@ OP("_scaled_dot_product_fused_attention_overrideable_backward") {
   const Value bias = a.tensor("attn_bias"), g = group(b, t, a.tensor("grad_out"));
   const Value weights = softmax(b, logits(b, a, t, bias), 3, true);
   Value factor;
-  if (p > 0) factor = dropout_factor(b, t, b.bitcast(a.tensor("philox_seed"), Dtype::u64), p, weights.dtype());
+  if (p > 0) {
+    const Value state =
+        b.concatenate({b.reshape(a.tensor("philox_seed"), {1}), b.reshape(a.tensor("philox_offset"), {1})}, 0);
+    factor = dropout_factor(b, t, b.bitcast(state, Dtype::u64), p, weights.dtype());
+  }
   const Value used = factor ? b.mul(weights, factor) : weights;
   Value gq, gk, gv, gbias;
   if (mask[2]) gv = b.cast(product(b, b.reshape(b.cast(used, t.q.dtype()), t.grouped), true, g, false), t.v.dtype());

@@ -157,7 +157,7 @@ def _checked(graph: Any, node: Node, ids: list[int]) -> Any:
     value = node.meta["val"]
     expected = list(value) if isinstance(value, list | tuple) else [value]
     for value_id, tensor in zip(ids, expected, strict=True):
-        if tensor is None or value_id < 0:
+        if not isinstance(tensor, torch.Tensor) or value_id < 0:
             continue
         dtype, sizes = graph.result_type(value_id)
         if dtype != tensor.dtype or list(sizes) != [int(s) for s in tensor.shape]:
