@@ -45,7 +45,7 @@ class Cold(Record):
 
 
 class Steadiness(Record):
-    """Whether the steady phase was steady (see statistics.drift)."""
+    """Whether the steady phase was steady (see stats.drift)."""
 
     verdict: Literal["steady", "drifting_up", "drifting_down", "too_short"]
     change: float  # relative change of latency from begin to end of the phase

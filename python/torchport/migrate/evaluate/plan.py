@@ -110,7 +110,10 @@ class Workload(Strict):
     result: str = Field(min_length=1, description="What one result is, for example: one classified text.")
     results_per_month: Range = Field(description="Volume in production: usable results needed a month.")
     service: Service | None = Field(None, description="Only for kind = service.")
-    load: list[Load] = Field([], description="Loads of each start, in order. The first one gives the capacity.")
+    load: list[Load] = Field(
+        [],
+        description="Loads of each start, in order. The first gives the capacity: Server counts what met the latency objective at its rate.",
+    )
     warm_up: int = Field(20, ge=0, description="Requests or steps before the steady phase.")
     timeout_s: PositiveFloat = Field(600, description="Longest time one start may take, seconds.")
     drift_limit: PositiveFloat = Field(0.1, description="Largest share by which a steady phase may drift.")
@@ -154,7 +157,10 @@ class Quality(Strict):
 
 class Stage(Strict):
     label: str = Field(min_length=1, description="What runs here, in a line.")
-    command: list[str] = Field(min_length=1, description="Command and arguments; {port} and {events} are filled in.")
+    command: list[str] = Field(
+        min_length=1,
+        description="Command and arguments; {port}, {events} and {python} (this interpreter) are filled in.",
+    )
     cwd: str = Field(".", description="Working directory, relative to this folder.")
     env: dict[str, str] = Field({}, description="Environment variables added to the command's; never secrets.")
     expect_device: str = Field(

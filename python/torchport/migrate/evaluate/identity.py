@@ -1,0 +1,82 @@
+"""Who and what was measured: the host as MLPerf's system description names it, and what the workload says of itself."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from torchport.migrate.evaluate.durable import digest_file
+from torchport.migrate.evaluate.measurement import UNKNOWN, Identity
+from torchport.migrate.evaluate.plan import Plan
+from torchport.migrate.evaluate.writer import workload_files
+
+REPORTED = ("device", "emulated", "framework", "plugin", "precision", "software")  # the workload's own words
+DECLARED = (
+    "region",
+    "zone",
+    "purchase",
+    "framework",
+    "plugin",
+    "precision",
+    "source_revision",
+)  # the plan's, where it has none
+
+
+def system() -> dict[str, str | int | float]:
+    """The host, under the names of MLPerf's system_desc (mlcommons/policies, submission_rules), as far as a probe sees."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "number_of_nodes": 1,
+        "host_processor_model_name": _processor(),
+        "host_processor_core_count": os.cpu_count() or 0,
+        "host_processor_cores_usable": len(os.sched_getaffinity(0)),
+        "host_memory_capacity": f"{memory / 2**30:.1f} GiB",
+        "host_storage_capacity": f"{shutil.disk_usage('/').total / 2**30:.0f} GiB",
+        "operating_system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "load_average_1min": round(os.getloadavg()[0], 2),
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    found = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return found or platform.processor() or UNKNOWN
+
+
+def revision(cwd: Path) -> str:
+    """Commit of the working directory, marked when files differ from it; unknown outside git."""
+    try:
+        commit = subprocess.run(["git", "-C", cwd, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+        state = subprocess.run(
+            ["git", "-C", cwd, "status", "--porcelain", "--untracked-files=no"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:  # no git on this machine
+        return UNKNOWN
+    return commit.stdout.strip() + ("+changed" if state.stdout.strip() else "") if commit.returncode == 0 else UNKNOWN
+
+
+def identify(folder: Path, plan: Plan, stage: str, command: list[str], reported: dict[str, Any]) -> Identity:
+    """Puts together what the plan declares, the probe sees and the workload reports; the rest is unknown."""
+    chosen = plan.stages[stage]
+    data = {name: digest_file(folder / name) for name in workload_files(plan)}
+    declared = {k: v for k, v in chosen.identity.items() if k in DECLARED}
+    told = {k: reported[k] for k in REPORTED if reported.get(k) is not None}
+    declared.setdefault("source_revision", revision(folder / chosen.cwd))
+    return Identity(
+        model=plan.workload.model,
+        weights_sha256=data.pop(plan.workload.weights, None) or reported.get("weights_sha256") or UNKNOWN,
+        data_sha256=data,
+        flags={**chosen.env, **{str(k): str(v) for k, v in reported.get("flags", {}).items()}},
+        command=command,
+        system={**system(), **{k: v for k, v in chosen.identity.items() if k not in DECLARED}},
+        **{**declared, **told},
+    )
