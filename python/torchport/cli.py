@@ -11,7 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from torchport.migrate.evaluate.cli import app as evaluation
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="PyTorch on any PJRT device.")
+app.add_typer(evaluation, name="eval")
 out = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)  # a pipe has no width of its own
 set_by_user = {name: value for name, value in os.environ.items() if name.startswith("TORCHPORT_")}
 

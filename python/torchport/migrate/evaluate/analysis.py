@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchport.migrate.evaluate import quality
-from torchport.migrate.evaluate.folder import Evaluation, Recorded
+from torchport.migrate.evaluate.folder import Evaluation, Ledger, Recorded
 from torchport.migrate.evaluate.measurement import UNKNOWN, LoadResult, Measurement, Steps
 from torchport.migrate.evaluate.plan import Plan
 from torchport.migrate.evaluate.stats import Interval, alternation, interval, ratio
@@ -148,18 +148,25 @@ class Analysis:
         self.target = StageFigures(evaluation, stage)
 
     @property
-    def spent_hours(self) -> float:
-        """Hours in the ledgers up to this stage: the optimised deployment stands on the port."""
-        ledgers = self.evaluation.ledgers
+    def _ledgers(self) -> list[Ledger]:
+        """Those that this stage stands on: the optimised deployment includes the port."""
         stages = ("port", "optimised") if self.stage == "optimised" else (self.stage,)
-        return sum(ledgers[s].total_hours for s in stages)
+        return [self.evaluation.ledgers[s] for s in stages]
+
+    @property
+    def spent_hours(self) -> float:
+        """Hours in the ledgers up to this stage."""
+        return sum(ledger.total_hours for ledger in self._ledgers)
 
     @property
     def changes(self) -> int:
         """Changes in the ledgers up to this stage."""
-        ledgers = self.evaluation.ledgers
-        stages = ("port", "optimised") if self.stage == "optimised" else (self.stage,)
-        return sum(len(ledgers[s].changes) for s in stages)
+        return sum(len(ledger.changes) for ledger in self._ledgers)
+
+    @property
+    def ledger(self) -> list[str]:
+        """Evidence ids of the changes and hours up to this stage."""
+        return [e.id for ledger in self._ledgers for e in (*ledger.changes, *ledger.hours)]
 
     @cached_property
     def missing(self) -> list[str]:

@@ -22,6 +22,7 @@ Outcome = Literal["move", "keep_two", "not_worthwhile"]
 ORDER = ("move", "keep_two", "not_worthwhile")  # the best outcome that a stage reaches is taken
 CANDIDATES = ("optimised", "port")  # at equal outcome the optimised deployment, which is what would run
 DECISIONS = "decisions"
+LEDGER_MEASURES = ("adaptation_hours", "adaptation_changes")  # these rest on ledger entries, not on starts
 
 
 def compute(evaluation: Evaluation, as_of: date) -> dict[str, Any]:
@@ -153,7 +154,8 @@ def _value(a: Analysis, criterion: Criterion) -> tuple[float | None, list[str]]:
     if criterion.measure == ANSWER:
         entry = a.evaluation.answers.get(criterion.id)
         return (float(entry.data["value"]), [entry.id]) if entry else (None, [])
-    return MEASURES[criterion.measure](a), a.baseline.evidence + a.target.evidence
+    value = MEASURES[criterion.measure](a)
+    return value, a.ledger if criterion.measure in LEDGER_MEASURES else a.baseline.evidence + a.target.evidence
 
 
 def _gate(a: Analysis, criterion: Criterion) -> dict[str, Any]:

@@ -71,6 +71,8 @@ def not_shown(evaluation: Evaluation, analyses: list[Analysis]) -> list[str]:
     found += [f"{a.stage}: {m}." for a in analyses for m in a.missing]
     found += [f"{a.stage}: no R-ratio; it needs logits of this stage and of both reference stages." for a in analyses
               if "r_ratio_p95" not in a.logits]  # fmt: skip
+    failures = Counter(e.data["stage"] for e in evaluation.entries if e.kind == "failure")
+    found += [f"{stage}: {n} starts failed and left no figures." for stage, n in failures.items()]
     days = {r.measurement.started[:10] for ledger in evaluation.ledgers.values() for r in ledger.results}
     if len(days) == 1:
         found.append("All starts fell on one day; variation between days is not shown.")
