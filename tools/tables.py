@@ -1,6 +1,10 @@
-"""Write docs/ops.md, env.md, errors.md and devices.md from the tables in the built extension; --check only compares."""
+"""Write docs/ops.md, env.md, errors.md, devices.md and the error codes as data from the tables in the built extension.
+
+--check only compares.
+"""
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -81,17 +85,26 @@ def devices_page(rows: list[dict]) -> str:
     return page("Devices", "core/devices/*.cpp", text, "\n\n".join([plugins, caps, *skips]))
 
 
+def codes_file(rows: list[dict]) -> str:
+    """The codes as JSON, for the parts that work without torch. date: when the codes got their present meaning."""
+    keys = ("code", "name", "raises", "cause", "cure")
+    codes = [{key: row[key] for key in keys} for row in sorted(rows, key=lambda r: r["code"])]
+    data = {"source": "core/base/error.cpp", "date": "2026-11-30", "codes": codes}
+    return json.dumps(data, indent=1) + "\n"
+
+
 def pages() -> dict[str, str]:
-    """File name -> contents, from the extension."""
+    """Path from the root -> contents, from the extension."""
     import torch  # noqa: F401  (its libraries must be loaded before _C)
 
     from torchport import _C
 
     sources: dict[str, tuple[Callable[[list[dict]], str], Callable[[], list[dict]]]] = {
-        "ops.md": (ops_page, _C.ops),
-        "env.md": (env_page, _C.env_table),
-        "errors.md": (errors_page, _C.error_table),
-        "devices.md": (devices_page, _C.platforms),
+        "docs/ops.md": (ops_page, _C.ops),
+        "docs/env.md": (env_page, _C.env_table),
+        "docs/errors.md": (errors_page, _C.error_table),
+        "docs/devices.md": (devices_page, _C.platforms),
+        "python/torchport/migrate/errors/torchport.json": (codes_file, _C.error_table),
     }
     return {name: render(list(rows())) for name, (render, rows) in sources.items()}
 
@@ -102,7 +115,7 @@ def main() -> int:
     check = parser.parse_args().check
     stale = []
     for name, text in pages().items():
-        path = ROOT / "docs" / name
+        path = ROOT / name
         if path.exists() and path.read_text() == text:
             continue
         stale.append(name)

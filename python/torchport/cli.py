@@ -11,10 +11,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from torchport.migrate.errors.command import explain
 from torchport.migrate.evaluate.cli import app as evaluation
+from torchport.migrate.kb.cli import app as kb
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="PyTorch on any PJRT device.")
 app.add_typer(evaluation, name="eval")
+app.command()(explain)
+app.add_typer(kb, name="kb")
 out = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)  # a pipe has no width of its own
 set_by_user = {name: value for name, value in os.environ.items() if name.startswith("TORCHPORT_")}
 
@@ -47,20 +51,6 @@ def _table(rows: Iterable[dict[str, Any]], columns: tuple[str, ...], title: str 
 def _quit(message: str) -> typer.Exit:
     Console(stderr=True, soft_wrap=True).print(message, markup=False, highlight=False)
     return typer.Exit(2)
-
-
-@app.command()
-def explain(code: Annotated[str, typer.Argument(help="A code from an error message, such as TP0103.")]) -> None:
-    """Say what an error code means and what helps."""
-    wanted = "TP" + code.upper().removeprefix("TP").zfill(4)
-    rows = _torchport().error_table()
-    for row in rows:
-        if row["code"] == wanted:
-            out.print(f"{row['code']}  {row['name']}  ({row['raises']})", markup=False)
-            out.print(f"  cause  {row['cause']}", markup=False)
-            out.print(f"  cure   {row['cure']}", markup=False)
-            return
-    raise _quit(f"[explain] must be one of {', '.join(row['code'] for row in rows)}, got {code}")
 
 
 @app.command()

@@ -1,0 +1,97 @@
+"""What a result file of TorchPort gives to the knowledge base: findings, changes, measurements, decisions.
+
+Known are the JSON of `torchport scan` and `torchport port` (by their schema_version) and evaluation folders. Prompts, answers
+and names of people in them are left out, texts are redacted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from torchport.migrate.kb.entry import Entry, make
+from torchport.migrate.kb.redact import clean
+
+
+def ingest(path: Path) -> list[Entry]:
+    """The entries of a file or an evaluation folder. Raises ValueError for what it does not know."""
+    if path.is_dir():
+        return list(_evaluation(path))
+    raw = path.read_bytes()
+    try:
+        data = json.loads(raw)
+    except ValueError as err:
+        raise ValueError(f"[kb import] {path} must be JSON, got: {err}") from err
+    data = clean(data)
+    schema = str(data.get("schema_version", "")) if isinstance(data, dict) else ""
+    known = {"torchport.scan": _scan, "torchport.port": _port}
+    kind = schema.partition("/")[0]
+    if kind not in known:
+        raise ValueError(
+            f"[kb import] {path} must have a schema_version of {', '.join(known)}, got {schema or 'none'}. "
+            "Try: the --json output of torchport scan or torchport port, or an evaluation folder"
+        )
+    return list(known[kind](data, f"sha256:{hashlib.sha256(raw).hexdigest()}"))
+
+
+def _scan(data: dict[str, Any], evidence: str) -> Iterable[Entry]:
+    for row in data["findings"]:
+        guarded = ", guarded" if row["guarded"] else ""
+        effect = ", ".join(row["effect"])
+        claim = f"{row['rule']} ({effect}, {row['effort']}, {row['set']} set{guarded}): {row['text']}"
+        place = f"{row['path']}:{row['line']}"
+        yield make("finding", claim[:1000], place, evidence=f"{evidence} rule/{row['rule']}")
+
+
+def _port(data: dict[str, Any], evidence: str) -> Iterable[Entry]:
+    done = "was rewritten" if data["applied"] else "would be rewritten"
+    for row in data["changes"]:
+        claim = f"{row['rule']}: {row['before'].strip()!r} {done} as {row['after'].strip()!r}"
+        yield make("change", claim[:1000], f"{row['path']}:{row['line']}", evidence=f"{evidence} rule/{row['rule']}")
+
+
+def _evaluation(folder: Path) -> Iterable[Entry]:
+    """Changes, measurements and decisions of a folder, by their evidence ids."""
+    from torchport.migrate.evaluate import load_folder
+
+    evaluation = load_folder(folder)
+    evaluation.check()
+    title = evaluation.plan.evaluation.title
+    for entry in evaluation.entries:
+        data, day = clean(entry.data), entry.time[:10]
+        if entry.kind == "change":
+            what = "; ".join(f"{key} {value}" for key, value in data.items() if key != "stage")
+            yield make("change", f"{title}, {data['stage']}: {what}"[:1000], str(folder), date=day, evidence=entry.id)
+        elif entry.kind == "decision":
+            claim = f"{title}: {data['outcome']}, on the evidence of {data['stage']}"
+            yield make("decision", claim, data["record"], date=day, evidence=entry.id)
+    for stage, ledger in evaluation.ledgers.items():
+        for result in ledger.results:
+            m = result.measurement
+            versions = ", ".join(f"{name} {version}" for name, version in sorted(m.identity.software.items()))
+            emulated = ", emulated" if m.identity.emulated else ""
+            claim = f"{title}, {stage}: a start of {m.identity.model} on {m.identity.device}{emulated}{_figures(m)}"
+            yield make(
+                "measurement",
+                claim[:1000],
+                result.path,
+                date=m.started[:10],
+                versions=versions[:1000],
+                evidence=result.evidence,
+            )
+
+
+def _figures(measurement: Any) -> str:
+    """The plain figures of one start."""
+    parts = []
+    if measurement.cold:
+        parts.append(f"first result after {measurement.cold.first_result_s:.3g} s")
+    for load in measurement.loads:
+        parts.append(f"{load.scenario}: {load.queries} queries, {load.failed} failed, in {load.duration_s:.3g} s")
+    if measurement.steps and measurement.steps.seconds:
+        seconds = measurement.steps.seconds
+        parts.append(f"{len(seconds)} steps in {sum(seconds):.3g} s")
+    return "; " + "; ".join(parts) if parts else ""

@@ -1,0 +1,81 @@
+"""The entries that come with TorchPort. Each is derived from the data file that holds the fact; nothing is written twice."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from torchport.migrate import errors
+from torchport.migrate.catalogue import catalogue
+from torchport.migrate.kb.entry import Entry
+
+# Written by `make docs` from core/base/error.cpp, so that the codes can be read without torch.
+CODES = Path(errors.__file__).with_name("torchport.json")
+
+
+@cache
+def entries() -> tuple[Entry, ...]:
+    """The catalogue's rules, the error glossary, TorchPort's own codes, the facts on chips."""
+    found = (*_rules(), *_glossary(), *_codes(), *_chips())
+    if len({entry.id for entry in found}) != len(found):
+        raise ValueError("[kb] shipped ids must be distinct")
+    return found
+
+
+@cache
+def digest() -> str:
+    """Changes when a shipped entry does."""
+    return hashlib.sha256(json.dumps([entry.as_dict() for entry in entries()]).encode()).hexdigest()
+
+
+def _rules() -> Iterator[Entry]:
+    known = catalogue()
+    for rule in known.rules:
+        source = known.sources[rule.source]
+        claim = (
+            f"{rule.pattern}: {rule.why} Instead: {rule.replacement}. Effect: {', '.join(rule.effect)}; "
+            f"effort: {rule.effort}; {rule.set} set; {rule.automation}; known by: {rule.standing}."
+        )
+        place = source.url or source.text
+        yield Entry(f"rule/{rule.id}", "fact", claim, place, source.date.isoformat(), source.text, "")
+
+
+def _glossary() -> Iterator[Entry]:
+    for known in errors.glossary():
+        claim = f"Message /{known.pattern.pattern}/: {known.cause} Next: {known.next}"
+        prevents = " ".join(f"rule/{rule}" for rule in known.rules)
+        yield Entry(known.entry, "error", claim, known.source, known.date, known.versions, prevents)
+
+
+def _codes() -> Iterator[Entry]:
+    data = json.loads(CODES.read_text(encoding="utf-8"))
+    for row in data["codes"]:
+        claim = f"{row['code']} {row['name']} ({row['raises']}): {row['cause']} Next: {row['cure']}"
+        yield Entry(f"code/{row['code']}", "error", claim, data["source"], data["date"], "torchport", "")
+
+
+def _chips() -> Iterator[Entry]:
+    """From the table of targets, where that part is installed."""
+    if importlib.util.find_spec("torchport.check") is None:
+        return
+    from torchport.check.targets import table
+
+    known = table()
+    for name, chip in known.chip.items():
+        facts = {"memory": (chip.hbm, "bytes"), "bandwidth": (chip.bandwidth, "bytes/s")}
+        facts |= {f"peak-{dtype}": (fact, "FLOP/s") for dtype, fact in chip.peak.items()}
+        if chip.link:
+            facts["link"] = (chip.link, f"bytes/s one way, {chip.link.axes} axes")
+        for what, (fact, unit) in facts.items():
+            source = known.source[fact.source]
+            claim = f"{chip.title}: {what.replace('-', ' ')} {fact.value:,.4g} {unit} per chip."
+            yield Entry(f"chip/{name}/{what}", "fact", claim, str(source.url), source.date.isoformat(), source.title)
+        for number, price in enumerate(chip.price):
+            source = known.source[price.source]
+            claim = f"{chip.title}: {price.usd:.2f} USD per chip and hour, {price.kind}, {price.region}."
+            where = f"chip/{name}/price-{number}"
+            yield Entry(where, "fact", claim, str(source.url), source.date.isoformat(), source.title)
