@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from torchport.migrate.agents.server import mcp
 from torchport.migrate.errors.command import explain
 from torchport.migrate.evaluate.cli import app as evaluation
 from torchport.migrate.kb.cli import app as kb
@@ -18,6 +19,7 @@ from torchport.migrate.kb.cli import app as kb
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="PyTorch on any PJRT device.")
 app.add_typer(evaluation, name="eval")
 app.command()(explain)
+app.command()(mcp)
 app.add_typer(kb, name="kb")
 out = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)  # a pipe has no width of its own
 set_by_user = {name: value for name, value in os.environ.items() if name.startswith("TORCHPORT_")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import json
 import re
 from dataclasses import asdict, dataclass, fields, replace
 
@@ -78,5 +79,5 @@ def make(
     entry = Entry("note/new", kind, claim.strip(), source.strip(), day, versions.strip(), evidence.strip())
     if not keep_personal:
         entry = entry.redacted()
-    words = "\0".join((entry.kind, entry.claim, entry.source, entry.evidence))
+    words = json.dumps([entry.kind, entry.claim, entry.source, entry.evidence])
     return replace(entry, id=f"{kind}/{hashlib.sha256(words.encode()).hexdigest()[:12]}")

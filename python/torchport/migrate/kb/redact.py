@@ -24,7 +24,7 @@ _ISSUED = (
     r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*",  # JSON web token
 )
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), "<key>"),
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), "<key>"),
     (re.compile(r"(?<![\w-])(?:" + "|".join(_ISSUED) + r")(?![\w-])"), "<key>"),
     (re.compile(r"(?i)\b(bearer|authorization:\s*\w+)\s+(?=\S*\d)[\w.~+/=-]{12,}"), r"\1 <token>"),
     # user:password in an address

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import Self
 
 from torchport.migrate.kb import shipped
 from torchport.migrate.kb.entry import KINDS, Entry
@@ -81,7 +84,29 @@ class Store:
             self._insert(shipped.entries(), True)
             self._db.execute("INSERT OR REPLACE INTO about VALUES ('shipped', ?)", (digest,))
 
-    def __enter__(self) -> Store:
+    @classmethod
+    def snapshot(cls, path: Path) -> Store:
+        """The base as it is now, in memory: the file is neither made nor written. Shipped entries are this version's."""
+        folder = tempfile.mkdtemp(prefix="torchport-kb-")
+        try:
+            copy = Path(folder) / "kb.db"
+            if path.exists():
+                with (
+                    closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as source,
+                    closing(sqlite3.connect(copy)) as target,
+                ):
+                    source.backup(target)
+            with cls(copy) as store:
+                memory = sqlite3.connect(":memory:")
+                store._db.backup(memory)
+            found = cls.__new__(cls)
+            found.path, found._db = path, memory
+            memory.row_factory = sqlite3.Row
+            return found
+        finally:
+            shutil.rmtree(folder)
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

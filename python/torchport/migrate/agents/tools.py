@@ -1,0 +1,210 @@
+"""What each tool does, as plain functions over a Root. Paths in and out are relative to the root."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from torchport.migrate import errors
+from torchport.migrate.agents.root import Refused, Root
+from torchport.migrate.errors.answer import answers
+from torchport.migrate.kb.entry import Entry, make
+from torchport.migrate.kb.ingest import ingest
+from torchport.migrate.kb.redact import redact
+from torchport.migrate.kb.store import Store
+
+TAIL = 20_000  # characters of a program's output that are handed on
+MAX_SECONDS = 1800
+# What a started program gets of the server's environment: no credentials that happen to lie there.
+_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "XDG_CACHE_HOME")
+_PREFIXES = ("TORCHPORT_", "TORCH_", "XLA_", "OMP_", "MKL_", "OPENBLAS_")
+
+
+class Tools:
+    """The tools over one root. With write, what they find is kept in ROOT/.torchport/kb.db."""
+
+    def __init__(self, root: Root) -> None:
+        self.root = root
+        self._base = root.folder / ".torchport" / "kb.db"
+
+    # ---- reading
+
+    def scan(self, path: str = ".") -> dict[str, Any]:
+        """Findings of `torchport scan`."""
+        target = self.root.path(path)
+        with tempfile.TemporaryDirectory(prefix="torchport-mcp-") as folder:
+            out = Path(folder) / "scan.json"
+            self._command("scan", [str(target), "--json", str(out)], 600, codes=(0, 1))
+            self._record(out)
+            return self._json(out)
+
+    def port(self, path: str = ".", apply: bool = False, device: str = "tpu") -> dict[str, Any]:
+        """The automatic changes of `torchport port` as a diff; written only when asked and allowed."""
+        target = self.root.path(path)
+        if apply:
+            self.root.may_write("applying a port")
+        with tempfile.TemporaryDirectory(prefix="torchport-mcp-") as folder:
+            out = Path(folder) / "port.json"
+            options = ["--json", str(out), "--device", device, *(["--apply"] if apply else [])]
+            self._command("port", [str(target), *options], 600, codes=(0, 1))
+            if apply:
+                self._record(out)
+            return self._json(out)
+
+    def check(self, script: str, targets: list[str], arguments: list[str], seconds: int = 900) -> dict[str, Any]:
+        """The verdicts of `torchport check` for chips that are not there. It runs the script, so it needs write."""
+        target = self.root.path(script, folder=False)
+        self.root.may_write("running a script")
+        with tempfile.TemporaryDirectory(prefix="torchport-mcp-") as folder:
+            out = Path(folder) / "check.json"
+            options = [option for name in targets for option in ("--target", name)]
+            done = self._command(
+                "check", [*options, "--json", str(out), str(target), *arguments], _limit(seconds), None
+            )
+            return {
+                "exit_code": done["exit_code"],
+                "result": self._json(out) if out.exists() else None,
+                **_output(done),
+            }
+
+    def eval_status(self, folder: str = ".") -> dict[str, Any]:
+        """Where an evaluation stands: seal, stages, what is wrong with it, the decision."""
+        from torchport.migrate.evaluate import EvalError, load_folder
+
+        target = self.root.path(folder, folder=True)
+        try:
+            evaluation = load_folder(target)
+            plan = evaluation.plan
+            ledgers = evaluation.ledgers
+        except EvalError as err:
+            raise Refused(self._clean(str(err))) from err
+        return {
+            "title": plan.evaluation.title,
+            "sealed": evaluation.seal.id if evaluation.seal else None,
+            "amendments": [entry.id for entry in evaluation.amendments],
+            "stages": {
+                name: {
+                    "changes": len(ledger.changes),
+                    "hours": ledger.total_hours,
+                    "starts": [result.evidence for result in ledger.results],
+                }
+                for name, ledger in ledgers.items()
+            },
+            "tampered": [self._clean(line) for line in evaluation.findings],
+            "decisions": [
+                {"evidence": entry.id, "outcome": entry.data["outcome"], "record": entry.data["record"]}
+                for entry in evaluation.decisions
+            ],
+        }
+
+    def explain_error(self, text: str) -> dict[str, Any]:
+        """Cause and next step, each with the id of its entry; no entry, no answer."""
+        found = [answer.as_dict() for answer in answers(text)]
+        if not found:
+            near = self._search(" ".join(text.split()[-8:]), "error", 3) if text.split() else []
+            return {
+                "answers": [],
+                "note": f"None of {len(errors.glossary())} known messages is in the text, so there is no answer.",
+                "near": near,
+            }
+        words, entry = str(found[0]["words"]), str(found[0]["entry"])
+        self._add([make("error", f"{words[:400]}: see {entry}", "torchport mcp, explain_error", evidence=entry)])
+        return {"answers": found}
+
+    def kb_search(self, words: str, kind: str = "", limit: int = 10) -> dict[str, Any]:
+        """Entries of the knowledge base."""
+        found = self._search(words, kind, min(limit, 50))
+        return (
+            {"entries": found}
+            if found
+            else {"entries": [], "note": "No entry holds these words, so there is no answer."}
+        )
+
+    # ---- running
+
+    def run(self, script: str, arguments: list[str], seconds: int = 600) -> dict[str, Any]:
+        """A script through `torchport run`, on the device. A program may write anything, so it needs write."""
+        target = self.root.path(script, folder=False)
+        self.root.may_write("running a script")
+        with tempfile.TemporaryDirectory(prefix="torchport-mcp-") as folder:
+            log = Path(folder) / "run.json"
+            done = self._command("run", ["--log", str(log), str(target), *arguments], _limit(seconds), None)
+            owed = self._json(log) if log.exists() else None
+        result = {"exit_code": done["exit_code"], "changes_owed": owed, **_output(done)}
+        if done["exit_code"] != 0:
+            result["explanation"] = self.explain_error(done["output"])
+        return result
+
+    # ---- shared
+
+    def _command(
+        self, name: str, arguments: list[str], seconds: float, codes: tuple[int, ...] | None
+    ) -> dict[str, Any]:
+        """One `torchport` command in a process of its own, its words redacted. codes: exit codes that are no failure."""
+        environment = {k: v for k, v in os.environ.items() if k in _PASSED or k.startswith(_PREFIXES)}
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "torchport.cli", name, *arguments],
+                cwd=self.root.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as err:
+            said = self._clean((err.stdout or b"").decode(errors="replace"))
+            raise Refused(
+                f"[mcp] torchport {name} must end within {seconds:g} s, got no end. It said: {said[-2000:]}"
+            ) from err
+        output = self._clean(done.stdout.decode(errors="replace"))
+        if codes is not None and done.returncode not in codes:
+            raise Refused(f"[mcp] torchport {name} must succeed, got exit {done.returncode}: {output[-2000:]}")
+        return {"exit_code": done.returncode, "output": output}
+
+    def _clean(self, text: str) -> str:
+        """Without the root's place on this machine, persons and keys."""
+        return redact(text.replace(str(self.root.folder) + "/", "").replace(str(self.root.folder), "."))
+
+    def _json(self, path: Path) -> Any:
+        return json.loads(self._clean(path.read_text(encoding="utf-8")))
+
+    def _record(self, path: Path) -> None:
+        if self.root.write:
+            self._add(ingest(path))
+
+    def _add(self, entries: list[Entry]) -> None:
+        if self.root.write:
+            self._base_is_ours()
+            with Store(self._base) as store:
+                store.add(entries)
+
+    def _search(self, words: str, kind: str, limit: int) -> list[dict[str, str]]:
+        self._base_is_ours()
+        with Store.snapshot(self._base) as store:
+            try:
+                return [entry.as_dict() for entry in store.search(words, kind, limit)]
+            except ValueError as err:
+                raise Refused(str(err)) from err
+
+    def _base_is_ours(self) -> None:
+        """The base must not lie elsewhere by a link."""
+        if any(path.is_symlink() for path in (self._base, self._base.parent)):
+            raise Refused("[mcp] .torchport/kb.db must hold no symbolic link")
+
+
+def _limit(seconds: int) -> float:
+    if not 1 <= seconds <= MAX_SECONDS:
+        raise Refused(f"[mcp] seconds must be in [1, {MAX_SECONDS}], got {seconds}")
+    return seconds
+
+
+def _output(done: dict[str, Any]) -> dict[str, Any]:
+    """The end of the output, and whether there was more."""
+    return {"output": done["output"][-TAIL:], "output_is_whole": len(done["output"]) <= TAIL}

@@ -1,0 +1,92 @@
+"""What an agent's tools may touch: below the root, without links, and nothing to write unless allowed."""
+
+from pathlib import Path
+
+import pytest
+
+from torchport.migrate.agents.root import Refused, Root
+from torchport.migrate.agents.tools import Tools
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    (root / "inner").mkdir(parents=True)
+    (root / "inner" / "a.py").write_text("x = 1\n")
+    (tmp_path / "secret.py").write_text("SECRET = 1\n")
+    return root
+
+
+def test_paths_below_the_root(folder: Path) -> None:
+    root = Root(folder)
+    assert root.path(".") == folder
+    assert root.path("inner/a.py", folder=False) == folder / "inner" / "a.py"
+    assert root.shown(folder / "inner" / "a.py") == "inner/a.py"
+
+
+@pytest.mark.parametrize(
+    "given", ["..", "../secret.py", "inner/../../secret.py", "inner/../inner/a.py", "/etc/passwd", "a\0b", "none.py"]
+)
+def test_paths_outside_are_refused(folder: Path, given: str) -> None:
+    with pytest.raises(Refused, match=r"\[mcp\] path must"):
+        Root(folder).path(given)
+
+
+def test_links_are_refused(folder: Path) -> None:
+    (folder / "out.py").symlink_to(folder.parent / "secret.py")
+    (folder / "up").symlink_to(folder.parent)
+    (folder / "inside").symlink_to(folder / "inner")
+    root = Root(folder)
+    for given in ("out.py", "up", "up/secret.py", "inside/a.py"):
+        with pytest.raises(Refused, match="no symbolic link"):
+            root.path(given)
+
+
+def test_a_folder_with_a_link_that_leads_out_is_refused(folder: Path) -> None:
+    (folder / "inner" / "out.py").symlink_to(folder.parent / "secret.py")
+    with pytest.raises(Refused, match=r"inner/out\.py must not link to a place outside"):
+        Root(folder).path("inner")
+
+
+def test_kinds_are_checked(folder: Path) -> None:
+    with pytest.raises(Refused, match="must be a file"):
+        Root(folder).path("inner", folder=False)
+    with pytest.raises(Refused, match="must be a folder"):
+        Root(folder).path("inner/a.py", folder=True)
+    with pytest.raises(Refused, match="root must be a folder"):
+        Root(folder / "inner" / "a.py")
+
+
+def test_nothing_is_written_without_leave(folder: Path) -> None:
+    tools = Tools(Root(folder))
+    for call in (
+        lambda: tools.port(".", apply=True),
+        lambda: tools.run("inner/a.py", []),
+        lambda: tools.check("inner/a.py", ["tpu:v6e:2x2"], []),
+    ):
+        with pytest.raises(Refused, match="--write"):
+            call()
+    tools.explain_error("Torch not compiled with CUDA enabled")
+    tools.kb_search("CUDA")
+    assert sorted(path.name for path in folder.rglob("*")) == ["a.py", "inner"]
+
+
+def test_the_base_may_not_lie_elsewhere(folder: Path) -> None:
+    (folder / ".torchport").symlink_to(folder.parent)
+    with pytest.raises(Refused, match="no symbolic link"):
+        Tools(Root(folder, write=True)).kb_search("CUDA")
+
+
+def test_what_is_explained_is_kept_with_leave(folder: Path) -> None:
+    tools = Tools(Root(folder, write=True))
+    tools.explain_error("RuntimeError: Ran out of memory in memory space hbm, says jane@example.com")
+    kept = tools.kb_search("see error/xla-hbm-compile", kind="error")["entries"]
+    assert [
+        entry["evidence"] for entry in kept if entry["id"].count("/") == 1 and entry["source"].startswith("torchport")
+    ] == ["error/xla-hbm-compile"]
+
+
+def test_time_limits(folder: Path) -> None:
+    for seconds in (0, -1, 100_000):
+        with pytest.raises(Refused, match="seconds must be in"):
+            Tools(Root(folder, write=True)).run("inner/a.py", [], seconds)
