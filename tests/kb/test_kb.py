@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from torchport.migrate.catalogue import catalogue
 from torchport.migrate.errors import glossary
 from torchport.migrate.errors.answer import codes
 from torchport.migrate.kb import Entry, Store, default_path, shipped
@@ -116,8 +115,8 @@ def test_what_is_stored_holds_nothing_private(store: Store, tmp_path: Path) -> N
 def test_search_ranks_and_filters(store: Store) -> None:
     found = store.search("Ran out of memory in memory space hbm")
     assert found[0].id == "error/xla-hbm-compile"
-    assert store.search("CU001")[0].id == "rule/CU001"
-    assert all(entry.kind == "fact" for entry in store.search("memory", kind="fact"))
+    assert store.search("TP0103")[0].id == "code/TP0103"
+    assert {entry.kind for entry in store.search("memory", kind="error")} == {"error"}
     assert store.search("no such words anywhere") == []
     store.add([note(claim="v7 is fast"), note(claim="v8 is fast")])
     assert [entry.claim for entry in store.search("v7 fast")] == ["v7 is fast"]
@@ -135,9 +134,8 @@ def test_search_takes_any_text(store: Store, words: str) -> None:
             store.search(words)
 
 
-def test_the_base_ships_with_catalogue_glossary_codes_and_chips(store: Store) -> None:
+def test_the_base_ships_with_the_glossary_and_the_codes(store: Store) -> None:
     ids = {entry.id for entry in store.entries()}
-    assert {f"rule/{rule.id}" for rule in catalogue().rules} <= ids
     assert {known.entry for known in glossary()} <= ids
     assert {f"code/{code}" for code in codes()} <= ids
     for entry in store.entries():
@@ -210,8 +208,8 @@ def test_serve_shows_entries_on_loopback_only(tmp_path: Path) -> None:
     try:
         assert server.stderr
         address = next(match[0] for line in server.stderr if (match := re.search(r"http://127\.0\.0\.1:\d+", line)))
-        with urllib.request.urlopen(f"{address}/kb/entry/rule~2FCU001.json", timeout=30) as answer:
-            assert json.load(answer)["primary_key_values"] == ["rule/CU001"]
+        with urllib.request.urlopen(f"{address}/kb/entry/code~2FTP0103.json", timeout=30) as answer:
+            assert json.load(answer)["primary_key_values"] == ["code/TP0103"]
         with pytest.raises(urllib.error.HTTPError):
             urllib.request.urlopen(f"{address}/kb.db", timeout=30)
     finally:

@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 
 from torchport.migrate import errors
-from torchport.migrate.catalogue import catalogue
 from torchport.migrate.kb.entry import Entry
 
 # Written by `make docs` from core/base/error.cpp, so that the codes can be read without torch.
@@ -33,6 +32,11 @@ def digest() -> str:
 
 
 def _rules() -> Iterator[Entry]:
+    """From the catalogue of CUDA-isms, where that part is installed."""
+    if importlib.util.find_spec("torchport.migrate.catalogue") is None:
+        return
+    from torchport.migrate.catalogue import catalogue
+
     known = catalogue()
     for rule in known.rules:
         source = known.sources[rule.source]
