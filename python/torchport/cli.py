@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from torchport.migrate.agents.server import mcp
+from torchport.migrate.cli import register as register_migrate
 from torchport.migrate.errors.command import explain
 from torchport.migrate.evaluate.cli import app as evaluation
 from torchport.migrate.kb.cli import app as kb
@@ -21,6 +22,7 @@ app.add_typer(evaluation, name="eval")
 app.command()(explain)
 app.command()(mcp)
 app.add_typer(kb, name="kb")
+register_migrate(app)
 out = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)  # a pipe has no width of its own
 set_by_user = {name: value for name, value in os.environ.items() if name.startswith("TORCHPORT_")}
 
