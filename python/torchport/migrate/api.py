@@ -145,10 +145,10 @@ def _read(path: Path, name: str, kind: str, device: str) -> _File:
     return _File(found, changes, text, after, [])
 
 
-def _of_text(hit: TextHit, name: str, line: str, **more: object) -> Finding:
+def _of_text(hit: TextHit, name: str, text: str, **place: object) -> Finding:
     return finding(
         hit.rule.id,
-        **{"path": name, "line": hit.line, "column": hit.column, "text": line, "what": hit.what, **more},
+        **{"path": name, "line": hit.line, "column": hit.column, "text": text, "what": hit.what, **place},
         automatic=hit.new is not None,
     )
 
@@ -190,8 +190,8 @@ def _notebook(text: str, name: str, folder: Path, device: str) -> _File:
             changes.append(_change(module, hit, name, cell=cell, line=line))
     for cell, first, shell in book.shell:
         for hit in scan_text("shell", shell, device):
-            line = shell.splitlines()[hit.line - 1]
-            found.append(_of_text(hit, name, line, cell=cell, line=first + hit.line - 1))
+            words = shell.splitlines()[hit.line - 1]
+            found.append(_of_text(hit, name, words, cell=cell, line=first + hit.line - 1))
     after = porting.port_module(module, hits)
     new = text if after == book.source else notebook.write(book, after)
     found.sort(key=lambda f: (f.cell or 0, f.line, f.column))

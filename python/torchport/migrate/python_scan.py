@@ -65,24 +65,31 @@ def _hit(module: Module, rule: Rule, node: cst.CSTNode, what: str) -> Hit:
 
 def _keep_tests_of_guarded_code(module: Module, hits: list[Hit]) -> None:
     """A test stays as it is while code that only CUDA can run depends on it: a port of the test alone would let it in."""
-    guarded = [hit.node for hit in hits if hit.guarded]
+    guarded = [hit.node for hit in hits if hit.guarded] + [n for n in _uses_of_imports(module) if module.is_guarded(n)]
     for hit in hits:
-        if hit.guarded:
+        if hit.guarded or (hit.rule.id == "CU004" or hit.what == "is_cuda") and _depends_on(module, hit.node, guarded):
             hit.edits, hit.automatic = [], False
-        elif hit.rule.id == "CU004" or hit.what == "is_cuda":
-            region = next(
-                (
-                    p
-                    for p in module.ancestors(hit.node)
-                    if isinstance(p, cst.If | cst.IfExp | cst.While | cst.FunctionDef)
-                ),
-                module.tree,
-            )
-            asks = [p for p in module.ancestors(hit.node) if isinstance(p, cst.Assign | cst.NamedExpr | cst.AnnAssign)]
-            if asks:
-                region = module.tree
-            if any(module.lies_in(node, region) for node in guarded):
-                hit.edits, hit.automatic = [], False
+
+
+def _depends_on(module: Module, test: cst.CSTNode, guarded: list[cst.CSTNode]) -> bool:
+    """Whether one of the guarded places hangs on this test: in its branch, after its return, by the name it is given to."""
+    kinds = cst.If | cst.IfExp | cst.While | cst.FunctionDef
+    region = next((parent for parent in module.ancestors(test) if isinstance(parent, kinds)), module.tree)
+    if isinstance(region, cst.If) and region.orelse is None and module.guards(region.test) < 0:
+        region = next(
+            (parent for parent in module.ancestors(region) if isinstance(parent, cst.FunctionDef)), module.tree
+        )
+    if any(isinstance(parent, cst.Assign | cst.NamedExpr | cst.AnnAssign) for parent in module.ancestors(test)):
+        region = module.tree
+    return any(module.lies_in(node, region) for node in guarded)
+
+
+def _uses_of_imports(module: Module) -> Iterable[cst.CSTNode]:
+    """Names that come from a library of the catalogue."""
+    for node in module.nodes:
+        if isinstance(node, cst.Name) and (full := module.resolve(node)):
+            if any(full == prefix or full.startswith(prefix + ".") for _, prefix in _imports()):
+                yield node
 
 
 # ---- kinds of matching ---------------------------------------------------------------------------------------------
@@ -143,7 +150,7 @@ def _by_call(module: Module) -> Iterable[Hit]:
                     module,
                     rule,
                     found,
-                    module.code(found)[:60] if found is not node else f"{full} without {spec.keyword}",
+                    module.code(found)[:60].rstrip(", ") if found is not node else f"{full} without {spec.keyword}",
                 )
         if full and PROCESS.match(full):
             yield from _by_command(module, node)
@@ -161,7 +168,7 @@ def _by_method(module: Module, node: cst.Call, method: str, full: str | None) ->
                 for arg in node.args:
                     value = literal(arg.value)
                     if arg.keyword and arg.keyword.value == spec.keyword and value in spec.values:
-                        yield _hit(module, rule, arg, module.code(arg)[:60])
+                        yield _hit(module, rule, arg, module.code(arg)[:60].rstrip(", "))
 
 
 @cache
