@@ -372,3 +372,21 @@ def test_backend_is_listed_and_modes_are_refused():
     assert "torchport" in torch._dynamo.list_backends()
     with pytest.raises(Exception, match="TP0340"):
         compiled(lambda x: x + 1, options={"no_such_option": True})(torch.ones(2, device=target.DEVICE))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("p", [0.0, 0.5])
+def test_fused_attention_and_its_dropout(dev, dtype, p):
+    def program(function) -> torch.Tensor:
+        torch.manual_seed(3)
+        q = torch.randn(2, 4, 8, 16, device=dev).to(dtype).requires_grad_()
+        torch.manual_seed(4)
+        function(q).backward()
+        return q.grad
+
+    def attend(q: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True, dropout_p=p).float().sum()
+
+    got, want = program(compiled(attend)), program(attend)
+    tol = 1e-5 if dtype == torch.float32 else 2e-2  # bfloat16 rounds at other places
+    torch.testing.assert_close(got, want, rtol=tol, atol=tol)
