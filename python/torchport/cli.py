@@ -16,9 +16,11 @@ from torchport.migrate.cli import register as register_migrate
 from torchport.migrate.errors.command import explain
 from torchport.migrate.evaluate.cli import app as evaluation
 from torchport.migrate.kb.cli import app as kb
+from torchport.migrate.report.command import report
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="PyTorch on any PJRT device.")
 app.add_typer(evaluation, name="eval")
+evaluation.command()(report)
 app.command()(explain)
 app.command()(mcp)
 app.add_typer(kb, name="kb")

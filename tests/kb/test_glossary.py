@@ -77,7 +77,7 @@ def test_an_answer_names_an_entry_that_exists(provoked: dict[str, str]) -> None:
         "IndexError: [cumsum] dim must be in [-2, 1] (TP0102)",
     ]:
         for answer in answers(text):
-            assert answer.entry in ids
+            assert {answer.entry, *answer.rules} <= ids
 
 
 def test_no_entry_is_set_off_by_ordinary_text() -> None:

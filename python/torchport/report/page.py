@@ -102,7 +102,7 @@ def plot(name: str, figure: Figure, label: str, lang: str = "en") -> Any:
 def evidence_link(text: object, evidence: str) -> Any:
     """A value as a link to the entry of the page's evidence list that carries it (`id="ev-..."`)."""
     markup = needs("markupsafe", "report")
-    return markup.Markup(f'<a class="value" href="#{anchor(evidence)}">{markup.escape(str(text))}</a>')
+    return markup.Markup(f'<a class="value" href="#{anchor(evidence)}">{markup.escape(text)}</a>')
 
 
 def anchor(evidence: str) -> str:

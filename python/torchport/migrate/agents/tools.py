@@ -15,9 +15,10 @@ from torchport.migrate.agents.root import Refused, Root
 from torchport.migrate.errors.answer import answers
 from torchport.migrate.kb.entry import Entry, make
 from torchport.migrate.kb.ingest import ingest
-from torchport.migrate.kb.redact import redact
+from torchport.migrate.kb.redact import clean, redact
 from torchport.migrate.kb.store import Store
 
+ROWS = 500  # findings handed on; `total` says how many there are
 TAIL = 20_000  # characters of a program's output that are handed on
 MAX_SECONDS = 1800
 # What a started program gets of the server's environment: no credentials that happen to lie there.
@@ -39,9 +40,12 @@ class Tools:
         target = self.root.path(path)
         with tempfile.TemporaryDirectory(prefix="torchport-mcp-") as folder:
             out = Path(folder) / "scan.json"
-            self._command("scan", [str(target), "--json", str(out)], 600, codes=(0, 1))
+            self._command("scan", [str(target), "--format", "json", "--output", str(out)], 600, codes=(0,))
             self._record(out)
-            return self._json(out)
+            result = self._json(out)
+        result["total"] = len(result["findings"])
+        result["findings"] = result["findings"][:ROWS]
+        return result
 
     def port(self, path: str = ".", apply: bool = False, device: str = "tpu") -> dict[str, Any]:
         """The automatic changes of `torchport port` as a diff; written only when asked and allowed."""
@@ -50,8 +54,8 @@ class Tools:
             self.root.may_write("applying a port")
         with tempfile.TemporaryDirectory(prefix="torchport-mcp-") as folder:
             out = Path(folder) / "port.json"
-            options = ["--json", str(out), "--device", device, *(["--apply"] if apply else [])]
-            self._command("port", [str(target), *options], 600, codes=(0, 1))
+            options = ["--log", str(out), "--device", device, *(["--apply"] if apply else [])]
+            self._command("port", [str(target), *options], 600, codes=(0,))
             if apply:
                 self._record(out)
             return self._json(out)
@@ -74,33 +78,14 @@ class Tools:
 
     def eval_status(self, folder: str = ".") -> dict[str, Any]:
         """Where an evaluation stands: seal, stages, what is wrong with it, the decision."""
-        from torchport.migrate.evaluate import EvalError, load_folder
+        from torchport.migrate.evaluate import EvalError
+        from torchport.migrate.evaluate.status import status
 
         target = self.root.path(folder, folder=True)
         try:
-            evaluation = load_folder(target)
-            plan = evaluation.plan
-            ledgers = evaluation.ledgers
+            return clean(json.loads(self._clean(json.dumps(status(target)))))
         except EvalError as err:
             raise Refused(self._clean(str(err))) from err
-        return {
-            "title": plan.evaluation.title,
-            "sealed": evaluation.seal.id if evaluation.seal else None,
-            "amendments": [entry.id for entry in evaluation.amendments],
-            "stages": {
-                name: {
-                    "changes": len(ledger.changes),
-                    "hours": ledger.total_hours,
-                    "starts": [result.evidence for result in ledger.results],
-                }
-                for name, ledger in ledgers.items()
-            },
-            "tampered": [self._clean(line) for line in evaluation.findings],
-            "decisions": [
-                {"evidence": entry.id, "outcome": entry.data["outcome"], "record": entry.data["record"]}
-                for entry in evaluation.decisions
-            ],
-        }
 
     def explain_error(self, text: str) -> dict[str, Any]:
         """Cause and next step, each with the id of its entry; no entry, no answer."""

@@ -10,9 +10,11 @@ from functools import cache
 from pathlib import Path
 
 from torchport.migrate import errors
+from torchport.migrate.catalogue import catalogue
 from torchport.migrate.kb.entry import Entry
 
 # Written by `make docs` from core/base/error.cpp, so that the codes can be read without torch.
+_TARGETS = "torchport.check.targets"
 CODES = Path(errors.__file__).with_name("torchport.json")
 
 
@@ -32,11 +34,6 @@ def digest() -> str:
 
 
 def _rules() -> Iterator[Entry]:
-    """From the catalogue of CUDA-isms, where that part is installed."""
-    if importlib.util.find_spec("torchport.migrate.catalogue") is None:
-        return
-    from torchport.migrate.catalogue import catalogue
-
     known = catalogue()
     for rule in known.rules:
         source = known.sources[rule.source]
@@ -64,7 +61,7 @@ def _codes() -> Iterator[Entry]:
 
 def _chips() -> Iterator[Entry]:
     """From the table of targets, where that part is installed."""
-    if importlib.util.find_spec("torchport.check") is None:
+    if importlib.util.find_spec("torchport.check") is None or importlib.util.find_spec(_TARGETS) is None:
         return
     from torchport.check.targets import table
 
