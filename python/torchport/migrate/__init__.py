@@ -1,7 +1,7 @@
 """From a CUDA code base to a documented decision: scan, port, run, eval. Only running code on the device needs torch.
 
-`scan(path)` finds what ties code to CUDA, `port(path, apply)` rewrites what is automatic. Names are loaded on first use,
-so that one part of the package can be used without what another part requires.
+`scan(path)` finds what ties code to CUDA, `port(path, apply)` rewrites what is automatic. Names are loaded on first
+use, so that one part of the package can be used without what another part requires.
 """
 
 from __future__ import annotations

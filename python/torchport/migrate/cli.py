@@ -1,4 +1,4 @@
-"""The commands scan, port and rules of `torchport`."""
+"""The commands scan, port, run and rules of `torchport`."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ def register(app: typer.Typer) -> None:
     """Adds the commands to the command line."""
     app.command()(scan)
     app.command()(port)
+    app.command(
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
+    )(run)
     app.command()(rules)
 
 
@@ -121,6 +124,21 @@ def port(
     err.print(writers.port_summary(result), markup=False, highlight=False)
     if result.files and not apply:
         err.print("nothing was written; --apply writes it", markup=False, highlight=False)
+
+
+def run(
+    context: typer.Context,
+    script: Annotated[Path, typer.Argument(help="A Python script written for CUDA. Its own arguments follow.")],
+    log: Annotated[Path | None, typer.Option(help="Write the redirections as JSON.")] = None,
+) -> None:
+    """Run CUDA-flavoured code unmodified on the device; each redirection is a change still owed."""
+    if not script.is_file():
+        raise _quit(f"[run] must be a Python script that exists, got {script}")
+    if log is not None and not log.parent.is_dir():
+        raise _quit(f"[--log] must be in a folder that exists, got {log}. Try: mkdir -p {log.parent}")
+    from torchport.migrate.redirect import run_script
+
+    raise typer.Exit(run_script(script, context.args, log))
 
 
 def rules(rule: Annotated[str, typer.Argument(help="An id such as CU016; without it, all.")] = "") -> None:

@@ -87,9 +87,9 @@ def _depends_on(module: Module, test: cst.CSTNode, guarded: list[cst.CSTNode]) -
 def _uses_of_imports(module: Module) -> Iterable[cst.CSTNode]:
     """Names that come from a library of the catalogue."""
     for node in module.nodes:
-        if isinstance(node, cst.Name) and (full := module.resolve(node)):
-            if any(full == prefix or full.startswith(prefix + ".") for _, prefix in _imports()):
-                yield node
+        full = module.resolve(node) if isinstance(node, cst.Name) else None
+        if full and any(full == prefix or full.startswith(prefix + ".") for _, prefix in _imports()):
+            yield node
 
 
 # ---- kinds of matching ---------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def _by_method(module: Module, node: cst.Call, method: str, full: str | None) ->
             if spec.method == method and full is None:
                 for arg in node.args:
                     value = literal(arg.value)
-                    if arg.keyword and arg.keyword.value == spec.keyword and value in spec.values:
+                    if arg.keyword and arg.keyword.value == spec.keyword and any_of(spec.values).fullmatch(value or ""):
                         yield _hit(module, rule, arg, module.code(arg)[:60].rstrip(", "))
 
 
