@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import shutil
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,9 +13,11 @@ import pytest
 from mcp import Client, StdioServerParameters
 from typer.testing import CliRunner
 
+import target
 from torchport.migrate.agents.root import Root
 from torchport.migrate.agents.server import build
 
+DEMO = Path(__file__).resolve().parents[2] / "examples" / "cuda_service"
 TOOLS = {"scan", "port", "run", "check", "explain_error", "eval_status", "kb_search"}
 
 
@@ -43,7 +47,9 @@ async def refusal(client: Client, name: str, **arguments: Any) -> str:
 
 def over_stdio(root: Path, *options: str) -> StdioServerParameters:
     return StdioServerParameters(
-        command=sys.executable, args=["-m", "torchport.cli", "mcp", "--root", str(root), *options]
+        command=sys.executable,
+        args=["-m", "torchport.cli", "mcp", "--root", str(root), *options],
+        env={name: value for name, value in os.environ.items() if name.startswith(("PYTHON", "TORCHPORT_"))},
     )
 
 
@@ -108,3 +114,62 @@ def test_a_root_that_is_no_folder_is_said(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["mcp", "--root", str(tmp_path / "none")])
     assert done.exit_code == 2
     assert "root must be a folder" in done.stderr
+
+
+@pytest.mark.skipif(target.IS_CPU, reason="runs a script on the device")
+def test_a_client_ports_and_runs_the_demo_application(tmp_path: Path) -> None:
+    """Over standard input and output: scan -> port -> run -> explain, on a copy of examples/cuda_service."""
+    root = tmp_path / "work"
+    shutil.copytree(DEMO, root / "service", ignore=shutil.ignore_patterns("__pycache__"))
+    broken = root / "broken.py"
+    broken.write_text("import torch\ntorch.mm(torch.zeros(2, 3, device='tpu'), torch.zeros(4, 5, device='tpu'))\n")
+
+    async def script(client: Client) -> None:
+        scanned = await call(client, "scan", path="service")
+        assert scanned["total"] == len(scanned["findings"]) > 10
+        assert {"train.py", "config.yaml", "Dockerfile"} <= {finding["path"] for finding in scanned["findings"]}
+
+        before = {
+            path: path.read_bytes() for path in root.rglob("*") if path.is_file() and ".torchport" not in path.parts
+        }
+        planned = await call(client, "port", path="service")
+        assert planned["applied"] is False
+        assert "+++ b/train.py" in planned["diff"]
+        assert {path: path.read_bytes() for path in before} == before
+
+        done = await call(client, "port", path="service", apply=True)
+        assert done["applied"] is True
+        assert ".cuda()" not in (root / "service" / "train.py").read_text()
+        again = await call(client, "scan", path="service")
+        assert again["total"] < scanned["total"]
+
+        trained = await call(client, "run", script="service/train.py", arguments=["--out", "model.pt"])
+        assert trained["exit_code"] == 0, trained["output"]
+        assert json.loads(trained["output"].splitlines()[-1])["accuracy"] > 0.5
+
+        failed = await call(client, "run", script="broken.py")
+        assert failed["exit_code"] != 0
+        first = failed["explanation"]["answers"][0]
+        assert first["entry"].split("/")[0] in ("code", "error")
+        assert first["cause"] and first["next"]
+
+        found = await call(client, "kb_search", words="train.py CU001", kind="finding")
+        changed = await call(client, "kb_search", words="was rewritten CU001", kind="change")
+        assert found["entries"] and changed["entries"]
+        assert str(tmp_path) not in json.dumps([scanned, done, trained, failed, found])
+
+    talk(over_stdio(root, "--write"), script)
+
+
+def test_a_read_only_server_over_stdio_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import torch\nx = torch.zeros(1).cuda()\n")
+
+    async def script(client: Client) -> None:
+        planned = await call(client, "port")
+        assert planned["files"] == ["a.py"]
+        assert "--write" in await refusal(client, "port", apply=True)
+        assert "--write" in await refusal(client, "run", script="a.py")
+
+    talk(over_stdio(tmp_path), script)
+    assert [path.name for path in tmp_path.rglob("*")] == ["a.py"]
+    assert ".cuda()" in (tmp_path / "a.py").read_text()

@@ -249,7 +249,7 @@ def test_bad_input_is_said(tmp_path: Path) -> None:
     assert "must be 127.0.0.1" in run(tmp_path, "serve", "--host", "0.0.0.0").stderr
     assert "format must be one of" in run(tmp_path, "export", "--format", "xml").stderr
     (tmp_path / "a.json").write_text("{}")
-    assert "must have a schema_version" in run(tmp_path, "import", str(tmp_path / "a.json")).stderr
+    assert "must name a schema" in run(tmp_path, "import", str(tmp_path / "a.json")).stderr
 
 
 def test_scan_and_port_results_become_entries(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 HERE = Path(__file__).parent
+HEIGHT = 360  # pixels of a plot whose figure names no height
 # Okabe and Ito's palette, which readers with any common colour blindness can tell apart
 # (https://jfly.uni-koeln.de/color/, read 2026-11-30).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -82,8 +83,10 @@ def plot(name: str, figure: Figure, label: str, lang: str = "en") -> Any:
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
         raise ValueError(f"[plot] name must match [a-z][a-z0-9-]*, got {name!r}")
     markup = needs("markupsafe", "report")
+    height = figure.layout.height or HEIGHT
     figure.update_layout(
         template="none",
+        height=height,
         colorway=COLOURS,
         separators=", " if lang == "fr" else ".,",
         font={"family": "system-ui, sans-serif", "size": 13},
@@ -94,7 +97,7 @@ def plot(name: str, figure: Figure, label: str, lang: str = "en") -> Any:
     data = figure.to_json().replace("</", "<\\/")  # or a text in the data could end the script
     config = "{displaylogo: false, displayModeBar: false, responsive: true}"
     return markup.Markup(
-        f'<div class="plot" id="{name}" role="img" aria-label="{markup.escape(label)}"></div>\n'
+        f'<div class="plot" id="{name}" style="height:{height:g}px" role="img" aria-label="{markup.escape(label)}"></div>\n'
         f'<script>(f => Plotly.newPlot("{name}", f.data, f.layout, {config}))({data});</script>'
     )
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from torchport.migrate import errors
 from torchport.migrate.agents.root import Refused, Root
 from torchport.migrate.errors.answer import answers
 from torchport.migrate.kb.entry import Entry, make
-from torchport.migrate.kb.ingest import ingest
+from torchport.migrate.kb.ingest import entries
 from torchport.migrate.kb.redact import clean, redact
 from torchport.migrate.kb.store import Store
 
@@ -38,11 +39,7 @@ class Tools:
     def scan(self, path: str = ".") -> dict[str, Any]:
         """Findings of `torchport scan`."""
         target = self.root.path(path)
-        with tempfile.TemporaryDirectory(prefix="torchport-mcp-") as folder:
-            out = Path(folder) / "scan.json"
-            self._command("scan", [str(target), "--format", "json", "--output", str(out)], 600, codes=(0,))
-            self._record(out)
-            result = self._json(out)
+        result = self._migrate(lambda api: api.scan_tree(target))
         result["total"] = len(result["findings"])
         result["findings"] = result["findings"][:ROWS]
         return result
@@ -52,13 +49,7 @@ class Tools:
         target = self.root.path(path)
         if apply:
             self.root.may_write("applying a port")
-        with tempfile.TemporaryDirectory(prefix="torchport-mcp-") as folder:
-            out = Path(folder) / "port.json"
-            options = ["--log", str(out), "--device", device, *(["--apply"] if apply else [])]
-            self._command("port", [str(target), *options], 600, codes=(0,))
-            if apply:
-                self._record(out)
-            return self._json(out)
+        return self._migrate(lambda api: api.port(target, apply, device), keep=apply)
 
     def check(self, script: str, targets: list[str], arguments: list[str], seconds: int = 900) -> dict[str, Any]:
         """The verdicts of `torchport check` for chips that are not there. It runs the script, so it needs write."""
@@ -160,15 +151,23 @@ class Tools:
     def _json(self, path: Path) -> Any:
         return json.loads(self._clean(path.read_text(encoding="utf-8")))
 
-    def _record(self, path: Path) -> None:
-        if self.root.write:
-            self._add(ingest(path))
+    def _migrate(self, call: Callable[[Any], Any], keep: bool = True) -> dict[str, Any]:
+        """A result of scan or port as JSON, taken into the base where that is allowed."""
+        from torchport.migrate import api
 
-    def _add(self, entries: list[Entry]) -> None:
+        try:
+            text = self._clean(call(api).model_dump_json())
+        except (ValueError, OSError) as err:
+            raise Refused(self._clean(str(err))) from err
+        if keep:
+            self._add(entries(text.encode(), "result"))
+        return json.loads(text)
+
+    def _add(self, found: list[Entry]) -> None:
         if self.root.write:
             self._base_is_ours()
             with Store(self._base) as store:
-                store.add(entries)
+                store.add(found)
 
     def _search(self, words: str, kind: str, limit: int) -> list[dict[str, str]]:
         self._base_is_ours()

@@ -1,6 +1,6 @@
 """What a result file of TorchPort gives to the knowledge base: findings, changes, measurements, decisions.
 
-Known are the JSON of `torchport scan` and `torchport port` (by their schema_version) and evaluation folders. Prompts, answers
+Known are the JSON of `torchport scan`, `port` and `run` (by the schema that they name) and evaluation folders. Prompts, answers
 and names of people in them are left out, texts are redacted.
 """
 
@@ -20,19 +20,23 @@ def ingest(path: Path) -> list[Entry]:
     """The entries of a file or an evaluation folder. Raises ValueError for what it does not know."""
     if path.is_dir():
         return list(_evaluation(path))
-    raw = path.read_bytes()
+    return entries(path.read_bytes(), str(path))
+
+
+def entries(raw: bytes, name: str) -> list[Entry]:
+    """The entries of a result file's contents; name: what to call it in an error."""
     try:
         data = json.loads(raw)
     except ValueError as err:
-        raise ValueError(f"[kb import] {path} must be JSON, got: {err}") from err
+        raise ValueError(f"[kb import] {name} must be JSON, got: {err}") from err
     data = clean(data)
-    schema = str(data.get("schema_version", "")) if isinstance(data, dict) else ""
-    known = {"torchport.scan": _scan, "torchport.port": _port}
+    schema = str(data.get("schema_version") or data.get("schema") or "") if isinstance(data, dict) else ""
+    known = {"torchport.scan": _scan, "torchport.port": _port, "torchport.run": _run}
     kind = schema.partition("/")[0]
     if kind not in known:
         raise ValueError(
-            f"[kb import] {path} must have a schema_version of {', '.join(known)}, got {schema or 'none'}. "
-            "Try: the --json output of torchport scan or torchport port, or an evaluation folder"
+            f"[kb import] {name} must name a schema of {', '.join(known)}, got {schema or 'none'}. "
+            "Try: torchport scan --format json, the --log of torchport port or run, or an evaluation folder"
         )
     return list(known[kind](data, f"sha256:{hashlib.sha256(raw).hexdigest()}"))
 
@@ -51,6 +55,13 @@ def _port(data: dict[str, Any], evidence: str) -> Iterable[Entry]:
     for row in data["changes"]:
         claim = f"{row['rule']}: {row['before'].strip()!r} {done} as {row['after'].strip()!r}"
         yield make("change", claim[:1000], f"{row['path']}:{row['line']}", evidence=f"{evidence} rule/{row['rule']}")
+
+
+def _run(data: dict[str, Any], evidence: str) -> Iterable[Entry]:
+    for row in data["redirections"]:
+        rule = f" rule/{row['rule']}" if row["rule"] else ""
+        claim = f"change still owed: {row['what']} was carried over to {row['to']} while running, {row['count']} times"
+        yield make("finding", claim[:1000], f"{row['file']}:{row['line']}", evidence=f"{evidence}{rule}")
 
 
 def _evaluation(folder: Path) -> Iterable[Entry]:
