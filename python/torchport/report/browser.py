@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# --no-sandbox: root in a container has no user namespaces; the page is our own file. The rest keeps it from calling home.
+# --no-sandbox: root in a container has no user namespaces; the page is our own file. The rest keeps it
+# from calling home.
 _FLAGS = (
     "--headless",
     "--no-sandbox",

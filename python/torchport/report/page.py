@@ -97,7 +97,8 @@ def plot(name: str, figure: Figure, label: str, lang: str = "en") -> Any:
     data = figure.to_json().replace("</", "<\\/")  # or a text in the data could end the script
     config = "{displaylogo: false, displayModeBar: false, responsive: true}"
     return markup.Markup(
-        f'<div class="plot" id="{name}" style="height:{height:g}px" role="img" aria-label="{markup.escape(label)}"></div>\n'
+        f'<div class="plot" id="{name}" style="height:{height:g}px" role="img" '
+        f'aria-label="{markup.escape(label)}"></div>\n'
         f'<script>(f => Plotly.newPlot("{name}", f.data, f.layout, {config}))({data});</script>'
     )
 

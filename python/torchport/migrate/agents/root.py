@@ -13,8 +13,8 @@ class Refused(Exception):
 class Root:
     """A folder, and whether anything in it may be written.
 
-    Paths are relative to it. Absolute paths, `..` and symbolic links are refused even where they would lead back inside: then
-    no later change of a link can turn an allowed path into another one.
+    Paths are relative to it. Absolute paths, `..` and symbolic links are refused even where they would lead back
+    inside: then no later change of a link can turn an allowed path into another one.
     """
 
     def __init__(self, folder: Path, write: bool = False) -> None:

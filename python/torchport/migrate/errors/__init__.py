@@ -1,7 +1,7 @@
-"""The error glossary: what PyTorch, CUDA libraries, XLA, libtpu, TorchTPU and Neuron say, what it means, what to do next.
+"""The error glossary: what PyTorch, CUDA libraries, XLA, libtpu, TorchTPU and Neuron say, and what to do next.
 
-The entries are in the .toml files beside this one, a file a family. An entry's pattern is searched in the text; of several
-that match, the one that explains most of it comes first. Needs no torch.
+The entries are in the .toml files beside this one, a file a family. An entry's pattern (one, or a list of them) is
+searched in the text; of several entries that match, the one that explains most of it comes first. Needs no torch.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def glossary() -> tuple[Known, ...]:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         for row in data.pop("error"):
             row = {"versions": "", **data, **row}
-            row["pattern"] = re.compile(row["pattern"])
+            given = row["pattern"]
+            row["pattern"] = re.compile(given if isinstance(given, str) else "|".join(given))
             found.append(Known(family=family, rules=tuple(row.pop("rules", ())), **row))
     return tuple(found)
 

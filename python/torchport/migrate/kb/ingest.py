@@ -1,7 +1,7 @@
 """What a result file of TorchPort gives to the knowledge base: findings, changes, measurements, decisions.
 
-Known are the JSON of `torchport scan`, `port` and `run` (by the schema that they name) and evaluation folders. Prompts, answers
-and names of people in them are left out, texts are redacted.
+Known are the JSON of `torchport scan`, `port` and `run` (by the schema that they name) and evaluation folders.
+Prompts, answers and names of people in them are left out, texts are redacted.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from torchport.migrate.kb.entry import KINDS, Entry
 
 SCHEMA = 1
 _COLUMNS = ("id", "kind", "claim", "source", "date", "versions", "evidence")
-# Trigrams find parts of names and of error texts (https://sqlite.org/fts5.html#the_trigram_tokenizer, read 2026-11-30); words
-# shorter than three letters are looked up with LIKE.
+# Trigrams find parts of names and of error texts (https://sqlite.org/fts5.html#the_trigram_tokenizer, read 2026-11-30);
+# words shorter than three letters are looked up with LIKE.
 _TABLES = f"""
 CREATE TABLE entry (
   id TEXT PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ({", ".join(f"'{kind}'" for kind in KINDS)})),
