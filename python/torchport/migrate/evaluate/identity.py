@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,33 @@ def revision(cwd: Path) -> str:
     return commit.stdout.strip() + ("+changed" if state.stdout.strip() else "") if commit.returncode == 0 else UNKNOWN
 
 
+def from_report(report: dict[str, Any]) -> dict[str, Any]:
+    """What a report of TorchPort's device says: on the CPU's plugin the device is an emulated one."""
+    if not report.get("open"):
+        return {}
+    return {"device": report["device"], "emulated": report["platform"] == "cpu", "plugin": Path(report["plugin"]).name}
+
+
+def installed(plan: Plan, stage: str) -> dict[str, str]:
+    """Versions of the packages that matter, where the stage runs on this very interpreter; else nobody here knows them."""
+    if plan.stages[stage].command[0] != "{python}":
+        return {}
+    found = {}
+    for name in ("torch", "torchport", *plan.triggers.releases):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
 def identify(folder: Path, plan: Plan, stage: str, command: list[str], reported: dict[str, Any]) -> Identity:
     """Puts together what the plan declares, the probe sees and the workload reports; the rest is unknown."""
     chosen = plan.stages[stage]
+    here = installed(plan, stage) if command else {}  # an imported result has no command: it was made elsewhere
+    software = {**here, **reported.get("software", {})}
+    known = {"framework": f"torch {software['torch']}"} if "torch" in software else {}
+    reported = {**known, **reported, "software": software}
     data = {name: digest_file(folder / name) for name in workload_files(plan)}
     declared = {k: v for k, v in chosen.identity.items() if k in DECLARED}
     told = {k: reported[k] for k in REPORTED if reported.get(k) is not None}

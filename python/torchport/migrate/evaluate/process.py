@@ -67,8 +67,8 @@ class Process:
         return json.loads(self.report_path.read_text()) if self.report_path.exists() else {}
 
     def stop(self) -> None:
-        """SIGTERM to the group, SIGKILL after a grace period."""
-        for sign in (signal.SIGTERM, signal.SIGKILL):
+        """Ctrl-C to the group (Python then runs its exit handlers, which SIGTERM skips), then harder."""
+        for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
             try:
                 os.killpg(self.popen.pid, sign)
                 self.popen.wait(GRACE_S)
@@ -98,7 +98,7 @@ def running(folder: Path, name: str, stage: Stage) -> Iterator[Process]:
             try:
                 popen = subprocess.Popen(
                     command, cwd=folder / stage.cwd, env=environment, stdout=log, stderr=subprocess.STDOUT,
-                    stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent,  # noqa: PLW1509
+                    stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_in_child,  # noqa: PLW1509
                 )  # fmt: skip
             except OSError as error:
                 raise EvalError(
@@ -125,7 +125,8 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def _die_with_parent() -> None:
-    """In the child: if the evaluator is killed, the workload must not go on holding the device (Linux only)."""
+def _in_child() -> None:
+    """If the evaluator is killed, the workload must not go on holding the device (Linux only); Ctrl-C must stop it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs inherit: ignored
     if _PRCTL:
         _PRCTL(PR_SET_PDEATHSIG, signal.SIGTERM)

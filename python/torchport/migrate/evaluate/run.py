@@ -23,7 +23,7 @@ from torchport.migrate.evaluate.chain import now
 from torchport.migrate.evaluate.durable import canonical, digest
 from torchport.migrate.evaluate.errors import EvalError, need
 from torchport.migrate.evaluate.folder import Evaluation, load_folder
-from torchport.migrate.evaluate.identity import identify
+from torchport.migrate.evaluate.identity import from_report, identify
 from torchport.migrate.evaluate.measurement import Cold, LoadResult, Measurement, Sample, Steadiness, Steps
 from torchport.migrate.evaluate.plan import Load, Plan, Service
 from torchport.migrate.evaluate.process import Process, filled, running
@@ -95,7 +95,7 @@ def measure(folder: Path, plan: Plan, stage: str, session: str, position: int) -
         session=session,
         position=position,
         started=started,
-        identity=identify(folder, plan, stage, command, reported),
+        identity=identify(folder, plan, stage, command, {**from_report(report), **reported}),
         device_report={k: v for k, v in report.items() if k not in ("lines", "pid")},
         **found,
     )
