@@ -7,10 +7,10 @@ PIP := $(PY) -m pip --disable-pip-version-check
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check format unit pytest conformance bench docs clean
+.PHONY: help setup build run test check format unit pytest conformance bench docs clean eval-demo
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*##/  make \1 -/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*##/  make \1 -/p' $(MAKEFILE_LIST)
 
 setup: build  ## .venv with every dependency, and the extension built into python/torchport
 
@@ -40,6 +40,9 @@ build: build/build.ninja  ## build what changed in core/
 
 run: setup  ## the main job: train on cpu and on the device, compare
 	$(PY) examples/train.py
+
+eval-demo: setup  ## scan, port, seal, measure, decide and report on examples/cuda_service (minutes)
+	$(PY) examples/eval_demo.py --out out/eval-demo
 
 test: setup check unit pytest  ## everything CI runs
 
