@@ -1,7 +1,7 @@
-"""A whole evaluation in one go: scan, port, test, seal, measure three stages, decide, report, and decide again from a copy.
+"""A whole evaluation in one go: scan, port, test, seal, measure three stages, decide, report, decide again from a copy.
 
-The application is examples/cuda_service, the plan examples/eval_demo.toml. Everything is written below --out; nothing leaves
-the machine. Exit status 0 when every step did what it must, 1 with the step that did not.
+The application is examples/cuda_service, the plan examples/eval_demo.toml. Everything is written below --out; nothing
+leaves the machine. Exit status 0 when every step did what it must, 1 with the step that did not.
 
     python examples/eval_demo.py --out out/eval-demo
 """

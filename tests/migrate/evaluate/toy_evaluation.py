@@ -34,8 +34,8 @@ def plan_data(**changes: Any) -> dict[str, Any]:
     data: dict[str, Any] = {
         "evaluation": {"title": "Toy", "question": "Move?", "owner": "owner", "horizon_months": 12, "currency": "EUR"},
         "workload": {
-            "kind": "service", "name": "toy", "model": "toy-1", "result": "one text", "results_per_month": 1e6, "warm_up": 2,
-            "timeout_s": 30,
+            "kind": "service", "name": "toy", "model": "toy-1", "result": "one text",
+            "results_per_month": 1e6, "warm_up": 2, "timeout_s": 30,
             "service": {
                 "url": "http://127.0.0.1:{port}/", "health": "http://127.0.0.1:{port}/", "requests": "requests.jsonl",
                 "answer": "label", "logits": "logits", "workers": 4,
@@ -55,11 +55,12 @@ def plan_data(**changes: Any) -> dict[str, Any]:
         "criteria": [
             {"id": "region", "family": "data_protection", "question": "In the region?", **gate},
             {"id": "libraries", "family": "compatibility", "question": "All there?", "on_fail": "keep_two", **gate},
-            {"id": "quality", "family": "performance", "question": "As good?", **gate, "measure": "quality_non_inferior"},
+            {"id": "quality", "family": "performance", "question": "As good?", **gate,
+             "measure": "quality_non_inferior"},
             {"id": "effort", "family": "adaptation_time", "question": "Hours?", **score, "measure": "adaptation_hours",
              "worst": 100, "best": 0},
-            {"id": "price", "family": "operating_cost", "question": "Cost?", **score, "measure": "cost_ratio", "worst": 1,
-             "best": 0.2},
+            {"id": "price", "family": "operating_cost", "question": "Cost?", **score, "measure": "cost_ratio",
+             "worst": 1, "best": 0.2},
             {"id": "debugging", "family": "supervision", "question": "Debuggable?", **score},
         ],
         "rules": {
@@ -67,7 +68,8 @@ def plan_data(**changes: Any) -> dict[str, Any]:
             "keep_two_share": 0.5, "min_score": 0.3, "valid_days": 90,
         },
         "fallback": {"maintainer": "platform team", "how_back": "redeploy", "separate": "model code"},
-        "triggers": {"price_change": 0.2, "volume_factor": 2, "quality_drop": 0.01, "releases": ["torch"], "regions": ["there"]},
+        "triggers": {"price_change": 0.2, "volume_factor": 2, "quality_drop": 0.01, "releases": ["torch"],
+                     "regions": ["there"]},
     }  # fmt: skip
     for path, value in changes.items():
         at = data
@@ -80,7 +82,8 @@ def plan_data(**changes: Any) -> dict[str, Any]:
 
 def price(name: str, amount: float, **changes: Any) -> dict[str, Any]:
     row = {
-        "id": name, "provider": "P", "sku": f"sku-{name}", "region": "here", "purchase": "on_demand", "unit": "device-hour",
+        "id": name, "provider": "P", "sku": f"sku-{name}", "region": "here", "purchase": "on_demand",
+        "unit": "device-hour",
         "devices_per_unit": 1, "amount": amount, "seen": TODAY - timedelta(days=3), "source": "price list, page 1",
     }  # fmt: skip
     return {**row, **changes}

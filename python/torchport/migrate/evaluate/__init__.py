@@ -1,4 +1,4 @@
-"""The evaluator: criteria sealed before the test, three stages measured apart, cost and risk, a decision that can be revised.
+"""The evaluator: criteria sealed before the test, three stages measured apart, cost and risk, a revisable decision.
 
 `load_folder(dir)` reads an evaluation folder without changing it. Nothing here imports torch.
 """

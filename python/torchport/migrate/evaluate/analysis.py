@@ -40,9 +40,9 @@ def outside(measurement: Measurement, plan: Plan) -> list[str]:
 def observations(load: LoadResult, latency_bound_ms: float) -> np.ndarray:
     """Rows (seconds, usable results), a row a query, whose sums give the load's usable rate.
 
-    Offline results have no latency objective: all of them arrive at once (MLPerf). Where queries overlap (Server, closed
-    loop) each takes an equal part of the duration. Failed queries are rows without a result; in the other scenarios
-    they share the time that no answered query accounts for.
+    Offline results have no latency objective: all of them arrive at once (MLPerf). Where queries overlap (Server,
+    closed loop) each takes an equal part of the duration. Failed queries are rows without a result; in the other
+    scenarios they share the time that no answered query accounts for.
     """
     latency = np.asarray(load.latency_ms) / 1000
     usable = np.ones(latency.size) if load.scenario == "Offline" else (latency * 1000 <= latency_bound_ms).astype(float)

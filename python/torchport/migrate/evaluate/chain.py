@@ -1,6 +1,6 @@
-"""The append-only log of an evaluation: each entry carries the hash of the one before, so no past entry can change unseen.
+"""The append-only log of an evaluation: each entry carries the hash of the one before, so none can change unseen.
 
-`chain.jsonl` holds the entries, `chain.head` the number and hash of the last one, so that a log cut short is noticed too.
+`chain.jsonl` holds the entries, `chain.head` the number and hash of the last one: a log cut short is noticed too.
 Someone who rewrites every file can still forge a folder: `eval status` prints the head, and a head that was given to a
 second person (`eval verify --head`) closes that gap.
 """

@@ -1,5 +1,5 @@
-"""Cost of a month and value of a move. Every function takes numbers or numpy arrays of draws, so that one formula serves
-the hand calculation, the tornado and the simulation. Amounts in the plan's currency."""
+"""Cost of a month and value of a move. Every function takes numbers or numpy arrays of draws, so that one formula
+serves the hand calculation, the tornado and the simulation. Amounts in the plan's currency."""
 
 from __future__ import annotations
 

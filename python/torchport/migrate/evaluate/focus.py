@@ -1,4 +1,4 @@
-"""Export of the monthly cost as FOCUS rows (FinOps Open Cost and Usage Specification 1.2), for the finance side's tools.
+"""Export of the monthly cost as FOCUS rows (FinOps Open Cost and Usage Specification 1.2), for finance tools.
 
 The rows are a forecast of one month, not a bill: ChargeDescription and Tags say so.
 """
@@ -16,6 +16,7 @@ from torchport.migrate.evaluate.plan import Plan, Price, PriceFile
 from torchport.migrate.evaluate.prices import find_price
 from torchport.migrate.evaluate.value import central_model
 
+COSTS = ("ListCost", "ContractedCost", "EffectiveCost", "BilledCost")  # no discount is modelled: all the same
 PRICING_CATEGORY = {"on_demand": "Standard", "owned": "Other", "spot": "Dynamic", "committed": "Committed"}
 
 
@@ -46,6 +47,9 @@ def _platform(
         ("operation", platform.operations_hours, "Hours", operations / (platform.operations_hours or 1), "owned"),
         ("energy", 1.0, "Months", platform.energy, "on_demand"),
     ]
+    tags = json.dumps(
+        {"kind": "forecast", "decision": decision["evidence_head"][:16], "price_seen": price.seen.isoformat()}
+    )
     start = month.replace(day=1)
     end = date(start.year + start.month // 12, start.month % 12 + 1, 1)
     return [
@@ -75,8 +79,8 @@ def _platform(
             "ConsumedUnit": unit,
             "ListUnitPrice": unit_price,
             "ContractedUnitPrice": unit_price,
-            **dict.fromkeys(("ListCost", "ContractedCost", "EffectiveCost", "BilledCost"), round(quantity * unit_price, 2)),
-            "Tags": json.dumps({"kind": "forecast", "decision": decision["evidence_head"][:16], "price_seen": price.seen.isoformat()}),
+            **dict.fromkeys(COSTS, round(quantity * unit_price, 2)),
+            "Tags": tags,
         }
         for what, quantity, unit, unit_price, purchase in parts
         if quantity * unit_price

@@ -1,7 +1,7 @@
 """Results of other tools as measurements: vLLM `bench serve`, GuideLLM, AIPerf, and `torchport check`.
 
-Only durations and counts are taken; generated texts stay where they are. What a tool does not say becomes a note, and the
-report lists it among what is not shown.
+Only durations and counts are taken; generated texts stay where they are. What a tool does not say becomes a note, and
+the report lists it among what is not shown.
 """
 
 from __future__ import annotations

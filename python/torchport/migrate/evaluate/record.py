@@ -11,12 +11,14 @@ def madr(decision: dict[str, Any], number: int, supersedes: str | None) -> str:
     """The record of a decision as decide.compute made it."""
     stage = decision["stages"][decision["stage"]]
     whole = decision["cost"]["whole"]
+    criteria = [*stage["gates"], *stage["scores"]]
+    figures = {"baseline": decision["baseline"], **{n: s["figures"] for n, s in decision["stages"].items()}}
     parts = [
         _front(decision, supersedes),
         f"# {number:04d} {TITLES[decision['outcome']]}: {decision['title']}",
         (f"## Context and Problem Statement\n\n{decision['question']}\n\nThe criteria were sealed before the first measurement "
         f"({decision['seal']}, plan `{decision['plan_sha256'][:16]}`, prices `{decision['prices_sha256'][:16]}`)."),
-        "## Decision Drivers\n\n" + _lines(f"{c['question']} (`{c['id']}`)" for c in [*stage["gates"], *stage["scores"]]),
+        "## Decision Drivers\n\n" + _lines(f"{c['question']} (`{c['id']}`)" for c in criteria),
         "## Considered Options\n\n" + _lines(TITLES.values()),
         (f"## Decision Outcome\n\nChosen: **{TITLES[decision['outcome']]}**, on the evidence of the stage "
         f"`{decision['stage']}`, because {decision['because']}."),
@@ -32,7 +34,7 @@ def madr(decision: dict[str, Any], number: int, supersedes: str | None) -> str:
         "### Amendments\n\n" + (_lines(_amendment(a) for a in decision["amendments"]) or "None."),
         "### Evidence\n\n" + _lines(
             f"{name}: {', '.join(f['evidence']) or 'none'}"
-            for name, f in [("baseline", decision["baseline"]), *((n, s["figures"]) for n, s in decision["stages"].items())]
+            for name, f in figures.items()
         ),
     ]  # fmt: skip
     return "\n\n".join(parts) + "\n"

@@ -33,7 +33,7 @@ def hierarchical_draws(
 ) -> np.ndarray:
     """Bootstrap over starts, then over the observations in each drawn start (Davison and Hinkley 1997, section 3.8).
 
-    A start is the unit that repeats independently; resampling requests alone would take one process' luck for precision.
+    A start is the unit that repeats independently: requests alone would take one process' luck for precision.
     """
     arrays = [np.asarray(s, dtype=float) for s in starts]
     if not arrays or any(len(a) == 0 for a in arrays):

@@ -1,7 +1,7 @@
 """Everything that adds to an evaluation folder: seal, amendment, ledger entries, answers, measurements.
 
-Order of writes: the file first, whole and synced, then the entry that names it. A kill in between leaves a file that the
-next command takes in; a kill before leaves nothing half done.
+Order of writes: the file first, whole and synced, then the entry that names it. A kill in between leaves a file that
+the next command takes in; a kill before leaves nothing half done.
 """
 
 from __future__ import annotations
