@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchport.migrate.api import port, scan, scan_tree, write_atomically
-    from torchport.migrate.catalogue import Rule, catalogue
+    from torchport.migrate.catalogue import Rule
     from torchport.migrate.findings import Change, Finding, PortResult, ScanResult, Unread
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "Rule",
     "ScanResult",
     "Unread",
-    "catalogue",
     "port",
     "scan",
     "scan_tree",
@@ -32,7 +31,7 @@ __all__ = [
 _REQUIRED = ("libcst", "nbformat", "pydantic")
 _HOMES = {
     "api": ("port", "scan", "scan_tree", "write_atomically"),
-    "catalogue": ("Rule", "catalogue"),
+    "catalogue": ("Rule",),
     "findings": ("Change", "Finding", "PortResult", "ScanResult", "Unread"),
 }
 
@@ -45,5 +44,5 @@ def __getattr__(name: str) -> Any:
         if importlib.util.find_spec(module) is None:
             raise ImportError(f"[{__name__}] must find {module}, got none. Try: pip install 'torchport[migrate]'")
     value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value  # over the submodule of the same name (catalogue)
+    globals()[name] = value
     return value

@@ -16,7 +16,7 @@ from torchport.migrate import files, notebook, porting
 from torchport.migrate.catalogue import catalogue
 from torchport.migrate.findings import Change, Finding, PortResult, ScanResult, Unread, finding
 from torchport.migrate.module import Module
-from torchport.migrate.python_scan import Hit, scan_module
+from torchport.migrate.python_scan import Hit, may_match, scan_module
 from torchport.migrate.text_scan import TextHit, scan_text
 
 Progress = Callable[[str], None]
@@ -154,6 +154,8 @@ def _of_text(hit: TextHit, name: str, text: str, **place: object) -> Finding:
 
 
 def _python(text: str, name: str, folder: Path) -> _File:
+    if not may_match(text):
+        return _File([], [], text, text, [])
     module = Module(text)
     hits = scan_module(module, folder)
     found = [_of_python(module, hit, name) for hit in hits]

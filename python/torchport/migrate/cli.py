@@ -145,24 +145,24 @@ def rules(rule: Annotated[str, typer.Argument(help="An id such as CU016; without
     """List the catalogue of what ties code to CUDA, or explain one rule with its source."""
     from rich.table import Table
 
-    from torchport import migrate
+    from torchport.migrate.catalogue import catalogue
 
-    catalogue = migrate.catalogue()
+    known = catalogue()
     if rule:
         try:
-            entry = catalogue[rule.upper()]
+            entry = known[rule.upper()]
         except KeyError as error:
             raise _quit(error.args[0]) from error
-        source = catalogue.sources[entry.source]
+        source = known.sources[entry.source]
         for name in ("id", "pattern", "why", "replacement", "effort", "set", "automation"):
             out.print(f"{name:12} {getattr(entry, name)}", markup=False, highlight=False)
         out.print(f"{'effect':12} {', '.join(entry.effect)}", markup=False, highlight=False)
         where = f" {source.url}" if source.url else ""
         out.print(f"{'source':12} {source.text}, {source.date}, {entry.standing}{where}", markup=False, highlight=False)
         return
-    rows = Table(title=f"{len(catalogue.rules)} rules")
+    rows = Table(title=f"{len(known.rules)} rules")
     for column in ("id", "pattern", "effect", "effort", "set", "automation"):
         rows.add_column(column, no_wrap=column == "id", overflow="fold")
-    for entry in catalogue.rules:
+    for entry in known.rules:
         rows.add_row(entry.id, entry.pattern, ", ".join(entry.effect), entry.effort, entry.set, entry.automation)
     out.print(rows)

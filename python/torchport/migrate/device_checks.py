@@ -37,7 +37,7 @@ def claims_of(module: Module, rule: str, node: cst.CSTNode) -> list[cst.CSTNode]
 
 def is_other_library(module: Module, call: cst.Call, method: str) -> bool:
     """Whether a method is that of another library as far as one can see: pandas' unique, numba's cuda."""
-    others = {"unique": ("pandas", "polars"), "double": ("decimal",), "long": ()}.get(method, ())
+    others = {"unique": ("pandas", "polars", "sqlalchemy"), "double": ("decimal",), "long": ()}.get(method, ())
     if any(name.split(".")[0] in others for name in module.modules):
         return True
     receiver = module.resolve(call.func.value) if isinstance(call.func, cst.Attribute) else None

@@ -230,7 +230,7 @@ def rank_zero_work(module: Module) -> Iterable[Place]:
                     if re.search(
                         r"(?i)^(eval(uate)?|validate|test|generate|backward|forward)(_\w+)?$|^(\w+_)?model$", name
                     ):
-                        yield node, f"{name}() on rank 0"
+                        yield inner, f"{name}() on rank 0"
                         break
 
 

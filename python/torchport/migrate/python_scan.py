@@ -12,7 +12,7 @@ import libcst as cst
 
 from torchport.migrate import device_checks, loop_checks, shape_checks
 from torchport.migrate.catalogue import Argument, Rule, any_of, catalogue
-from torchport.migrate.module import Module, literal
+from torchport.migrate.module import TORCH_PACKAGES, Module, literal
 from torchport.migrate.rewrites import Edit, edits_for
 
 CHECKS = {**device_checks.CHECKS, **loop_checks.CHECKS, **shape_checks.CHECKS}
@@ -34,6 +34,21 @@ class Hit:
     guarded: bool = False
     automatic: bool = False  # whether the edits mend all of it
     edits: list[Edit] = field(default_factory=list)
+
+
+@cache
+def _telling() -> re.Pattern[str]:
+    """Words without which no rule can meet a module."""
+    roots = {prefix.split(".")[0] for _, prefix in _imports()} | TORCH_PACKAGES | {"faiss"}
+    tools = (
+        "torch cuda cudnn nccl nvidia nvcc nvtop nvprof nsys ncu trt triton cuvid nvenc nvdec gptq awq exl2 cublas .cu"
+    )
+    return re.compile("|".join([*(rf"\b{root}\b" for root in roots), *map(re.escape, tools.split())]), re.IGNORECASE)
+
+
+def may_match(source: str) -> bool:
+    """Whether it is worth parsing a source: most files of a large tree know nothing of torch or CUDA."""
+    return _telling().search(source) is not None
 
 
 def scan_module(module: Module, folder: Path | None = None) -> list[Hit]:

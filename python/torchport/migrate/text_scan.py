@@ -194,6 +194,9 @@ def _setting(key: str, raw: str, line: int, start: int, device: str) -> Iterator
         return
     value = raw.strip().rstrip(",").strip()
     if value.startswith(("{", "[")) and len(value) > 1:
+        for rule, pattern in _rules("config"):
+            if pattern.fullmatch(f"{key}: {value}"):
+                yield TextHit(rule, line, start + 1, f"{key}: {value}")
         for pair in PAIR.finditer(value):
             yield from _setting(pair[1], pair[3], line, start + raw.index(value) + pair.start(3), device)
         for a, b in QUOTED.findall(value) if value.startswith("[") else ():
@@ -209,7 +212,8 @@ def _setting(key: str, raw: str, line: int, start: int, device: str) -> Iterator
     for rule, pattern in _rules("env"):
         if pattern.fullmatch(key) or (key in ("name", "key") and pattern.fullmatch(bare)):
             yield TextHit(rule, line, at + 1, key if pattern.fullmatch(key) else bare)
-    yield from _commands(bare, line, at)
+    if key != "name":
+        yield from _commands(bare, line, at)
 
 
 def _new_value(rule: Rule, value: str, device: str) -> str | None:
