@@ -1,5 +1,6 @@
 """What an agent's tools may touch: below the root, without links, and nothing to write unless allowed."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,26 @@ def test_time_limits(folder: Path) -> None:
     for seconds in (0, -1, 100_000):
         with pytest.raises(Refused, match="seconds must be in"):
             Tools(Root(folder, write=True)).run("inner/a.py", [], seconds)
+
+
+def test_a_program_that_does_not_end_is_stopped_with_what_it_started(folder: Path) -> None:
+    mark = folder / "alive"
+    (folder / "child.py").write_text("import pathlib, time\ntime.sleep(12)\npathlib.Path('alive').touch()\n")
+    (folder / "slow.py").write_text(
+        "import subprocess, sys, time\n"
+        "subprocess.Popen([sys.executable, 'child.py'])\nprint('started', flush=True)\ntime.sleep(60)\n"
+    )
+    started = time.monotonic()
+    with pytest.raises(Refused, match=r"must end within 8 s.*started"):
+        Tools(Root(folder, write=True)).run("slow.py", [], 8)
+    time.sleep(max(0, 14 - (time.monotonic() - started)))
+    assert not mark.exists()
+
+
+def test_secrets_in_code_do_not_reach_the_agent_and_the_result_stays_whole(folder: Path) -> None:
+    line = 'x.cuda()  # token="abcdefgh\\\\", jane@example.com'
+    (folder / "inner" / "b.py").write_text(f"import torch\nx = torch.zeros(1)\n{line}\n")
+    result = Tools(Root(folder)).scan("inner")
+    assert any(finding["rule"] == "CU001" for finding in result["findings"])
+    assert "jane" not in str(result)
+    assert "abcdefgh" not in str(result)

@@ -10,7 +10,7 @@ PARTS = (
     "torchport.migrate.errors.command",
     "torchport.migrate.kb.cli",
     "torchport.migrate.agents.server",
-    "torchport.migrate.report",
+    "torchport.migrate.report.build",
     "torchport.migrate.report.command",
 )
 # The package without its __init__, which is what brings torch in; torch itself raises.
@@ -39,3 +39,35 @@ def test_no_torch_is_needed(tmp_path: Path) -> None:
         [sys.executable, "-c", CODE, folder, tmp_path], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
+
+
+EXTRAS = ("jinja2", "plotly", "mcp", "datasette", "libcst", "nbformat", "tomlkit", "markupsafe")
+BARE = f"""
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {EXTRAS!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing())
+from torchport.cli import app
+app(sys.argv[1:])
+"""
+
+
+def bare(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command line where no extra is installed."""
+    return subprocess.run(
+        [sys.executable, "-c", BARE, *arguments], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_the_command_line_works_without_the_extras(tmp_path: Path) -> None:
+    assert "error/torch-no-cuda" in bare("explain", "Torch not compiled with CUDA enabled").stdout
+    assert "error/xla-hbm-compile" in bare("kb", "search", "hbm", "--db", str(tmp_path / "kb.db")).stdout
+    for arguments, extra in (
+        (("kb", "serve", "--db", str(tmp_path / "kb.db")), "torchport[kb]"),
+        (("mcp", "--root", str(tmp_path)), "torchport[mcp]"),
+    ):
+        done = bare(*arguments)
+        assert done.returncode == 2, done.stderr
+        assert f"pip install '{extra}'" in done.stderr

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from torchport.migrate.evaluate import load_folder, writer
 from torchport.migrate.evaluate.decide import decide
 from torchport.migrate.evaluate.measurement import Steadiness
-from torchport.migrate.report import build, words
+from torchport.migrate.report import words
+from torchport.migrate.report.build import build
 from torchport.migrate.report.words import LANGUAGES, Words
 from torchport.report import foreign, look, save, unlinked_numbers
 

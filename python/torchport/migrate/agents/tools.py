@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -58,9 +59,7 @@ class Tools:
         with tempfile.TemporaryDirectory(prefix="torchport-mcp-") as folder:
             out = Path(folder) / "check.json"
             options = [option for name in targets for option in ("--target", name)]
-            done = self._command(
-                "check", [*options, "--json", str(out), str(target), *arguments], _limit(seconds), None
-            )
+            done = self._command("check", [*options, "--json", str(out), str(target), *arguments], _limit(seconds))
             return {
                 "exit_code": done["exit_code"],
                 "result": self._json(out) if out.exists() else None,
@@ -74,7 +73,7 @@ class Tools:
 
         target = self.root.path(folder, folder=True)
         try:
-            return clean(json.loads(self._clean(json.dumps(status(target)))))
+            return clean(self._cleaned(status(target)))
         except EvalError as err:
             raise Refused(self._clean(str(err))) from err
 
@@ -82,12 +81,8 @@ class Tools:
         """Cause and next step, each with the id of its entry; no entry, no answer."""
         found = [answer.as_dict() for answer in answers(text)]
         if not found:
-            near = self._search(" ".join(text.split()[-8:]), "error", 3) if text.split() else []
-            return {
-                "answers": [],
-                "note": f"None of {len(errors.glossary())} known messages is in the text, so there is no answer.",
-                "near": near,
-            }
+            note = f"None of {len(errors.glossary())} known messages is in the text, so there is no answer."
+            return {"answers": [], "note": note}
         words, entry = str(found[0]["words"]), str(found[0]["entry"])
         self._add([make("error", f"{words[:400]}: see {entry}", "torchport mcp, explain_error", evidence=entry)])
         return {"answers": found}
@@ -109,7 +104,7 @@ class Tools:
         self.root.may_write("running a script")
         with tempfile.TemporaryDirectory(prefix="torchport-mcp-") as folder:
             log = Path(folder) / "run.json"
-            done = self._command("run", ["--log", str(log), str(target), *arguments], _limit(seconds), None)
+            done = self._command("run", ["--log", str(log), str(target), *arguments], _limit(seconds))
             owed = self._json(log) if log.exists() else None
         result = {"exit_code": done["exit_code"], "changes_owed": owed, **_output(done)}
         if done["exit_code"] != 0:
@@ -118,50 +113,55 @@ class Tools:
 
     # ---- shared
 
-    def _command(
-        self, name: str, arguments: list[str], seconds: float, codes: tuple[int, ...] | None
-    ) -> dict[str, Any]:
-        """One `torchport` command in a process of its own, its words redacted. codes: exit codes that are no failure."""
+    def _command(self, name: str, arguments: list[str], seconds: float) -> dict[str, Any]:
+        """One `torchport` command in a process of its own, its words redacted."""
         environment = {k: v for k, v in os.environ.items() if k in _PASSED or k.startswith(_PREFIXES)}
-        try:
-            done = subprocess.run(
-                [sys.executable, "-m", "torchport.cli", name, *arguments],
-                cwd=self.root.folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=seconds,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as err:
-            said = self._clean((err.stdout or b"").decode(errors="replace"))
-            raise Refused(
-                f"[mcp] torchport {name} must end within {seconds:g} s, got no end. It said: {said[-2000:]}"
-            ) from err
-        output = self._clean(done.stdout.decode(errors="replace"))
-        if codes is not None and done.returncode not in codes:
-            raise Refused(f"[mcp] torchport {name} must succeed, got exit {done.returncode}: {output[-2000:]}")
-        return {"exit_code": done.returncode, "output": output}
+        with subprocess.Popen(
+            [sys.executable, "-m", "torchport.cli", name, *arguments],
+            cwd=self.root.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # so that what it starts can be stopped with it
+        ) as process:
+            try:
+                said, _ = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired as err:
+                os.killpg(process.pid, signal.SIGKILL)
+                words = self._clean(process.communicate()[0].decode(errors="replace"))[-2000:]
+                raise Refused(
+                    f"[mcp] torchport {name} must end within {seconds:g} s, got no end. It said: {words}"
+                ) from err
+        output = self._clean(said.decode(errors="replace"))
+        return {"exit_code": process.returncode, "output": output}
 
     def _clean(self, text: str) -> str:
         """Without the root's place on this machine, persons and keys."""
         return redact(text.replace(str(self.root.folder) + "/", "").replace(str(self.root.folder), "."))
 
+    def _cleaned(self, value: Any) -> Any:
+        """JSON data with every string cleaned."""
+        if isinstance(value, str):
+            return self._clean(value)
+        if isinstance(value, dict):
+            return {key: self._cleaned(part) for key, part in value.items()}
+        return [self._cleaned(part) for part in value] if isinstance(value, list) else value
+
     def _json(self, path: Path) -> Any:
-        return json.loads(self._clean(path.read_text(encoding="utf-8")))
+        return self._cleaned(json.loads(path.read_text(encoding="utf-8")))
 
     def _migrate(self, call: Callable[[Any], Any], keep: bool = True) -> dict[str, Any]:
         """A result of scan or port as JSON, taken into the base where that is allowed."""
         from torchport.migrate import api
 
         try:
-            text = self._clean(call(api).model_dump_json())
+            result = self._cleaned(call(api).model_dump(mode="json"))
         except (ValueError, OSError) as err:
             raise Refused(self._clean(str(err))) from err
         if keep:
-            self._add(entries(text.encode(), "result"))
-        return json.loads(text)
+            self._add(entries(json.dumps(result).encode(), "result"))
+        return result
 
     def _add(self, found: list[Entry]) -> None:
         if self.root.write:

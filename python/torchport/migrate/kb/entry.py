@@ -19,8 +19,8 @@ class Entry:
     """A claim that somebody can check.
 
     claim: one statement. source: where it can be read or seen (address, file, command). date: ISO date of the source,
-    or of the observation. versions: software and hardware it holds for. evidence: id of the run, file or hash that carries
-    it. kind: one of KINDS. id: given by `make` or by the data file that the entry is derived from.
+    or of the observation. versions: software and hardware it holds for. evidence: id of the run, file or hash that
+    carries it. kind: one of KINDS. id: given by `make` or by the data file that the entry is derived from.
     """
 
     id: str

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from torchport.migrate import errors
-from torchport.migrate.catalogue import catalogue
 from torchport.migrate.kb.entry import Entry
+from torchport.report.page import needs
 
 # Written by `make docs` from core/base/error.cpp, so that the codes can be read without torch.
 _TARGETS = "torchport.check.targets"
@@ -34,6 +34,9 @@ def digest() -> str:
 
 
 def _rules() -> Iterator[Entry]:
+    needs("pydantic", "kb")
+    from torchport.migrate.catalogue import catalogue
+
     known = catalogue()
     for rule in known.rules:
         source = known.sources[rule.source]

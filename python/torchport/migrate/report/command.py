@@ -16,7 +16,7 @@ def report(
     """Write the report: one HTML page that needs no network, the decision first, each number linked to its evidence."""
     try:
         from torchport.migrate.evaluate import EvalError
-        from torchport.migrate.report import build
+        from torchport.migrate.report.build import build
         from torchport.report import save
 
         try:
