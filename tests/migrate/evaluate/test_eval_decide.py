@@ -137,6 +137,17 @@ def test_results_outside_their_conditions_are_kept_and_not_used(sealed: Path, wh
     assert found["stages"]["port"]["ratio"]["estimate"] == pytest.approx(1, abs=0.05)
 
 
+def test_results_on_other_data_do_not_count(sealed: Path) -> None:
+    record_all(sealed)
+    answer_all(sealed)
+    with writer.opened(sealed) as evaluation:
+        writer.record(evaluation, made("port", 20, 10.0, session="t", data_sha256={"requests.jsonl": "0" * 64}))
+    found = decided(sealed)
+    words = "used another requests.jsonl than the one that is sealed"
+    assert f"port: 1 of 6 starts {words}; they are kept and not generalised." in found["not_shown"]
+    assert found["stages"]["port"]["figures"]["starts"] == 5
+
+
 def test_nothing_is_inferred_about_a_stage_that_was_not_run(tmp_path: Path) -> None:
     stages = {"baseline": stage(), "port": stage(), "optimised": stage()}
     prices = [price("old", 10.0), price("new", 20.0)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from toy_evaluation import TEXTS, TODAY, plan_data, record_all, stage, write_folder
+from toy_evaluation import TEXTS, TODAY, made, plan_data, record_all, stage, write_folder
 from typer.testing import CliRunner
 
 from torchport.migrate.evaluate import EvalError, client, load_folder, writer
@@ -19,9 +20,10 @@ from torchport.migrate.evaluate.analysis import Analysis
 from torchport.migrate.evaluate.changes import add_log
 from torchport.migrate.evaluate.cli import app
 from torchport.migrate.evaluate.ingest import ingest
+from torchport.migrate.evaluate.measures import MEASURES
 from torchport.migrate.evaluate.parse import load_plan
 from torchport.migrate.evaluate.plan import Plan
-from torchport.migrate.evaluate.run import order, run
+from torchport.migrate.evaluate.run import order, run, starts_left
 from torchport.migrate.evaluate.template import init, render
 
 
@@ -120,6 +122,56 @@ def test_training_steps(tmp_path: Path) -> None:
     assert analysis.ratio is not None
     assert analysis.ratio.low > 1.2  # half the sleep
     assert analysis.quality["n"] == 40
+    assert MEASURES["final_loss_ratio"](analysis) == 1.0
+
+
+def test_a_killed_run_keeps_its_starts_and_leaves_no_process(tmp_path: Path) -> None:
+    slow = stage("--delay", "0.003")
+    folder = sealed_with(tmp_path, stages={"baseline": slow, "port": slow})
+    marker = f"{folder / 'workload.py'}"
+    code = f"""
+import sys
+from pathlib import Path
+from torchport.migrate.evaluate.run import run
+run(Path({str(folder)!r}), ["baseline", "port"], 5, lambda what, done, total: print(done, flush=True))
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.strip() == "2":  # the third start has begun: two are finished
+                time.sleep(0.5)
+                process.kill()
+    evaluation = load_folder(folder)
+    assert evaluation.findings == []
+    assert sum(len(ledger.results) for ledger in evaluation.ledgers.values()) == 2
+    deadline = time.monotonic() + 10
+    while alive := [p for p in Path("/proc").glob("[0-9]*/cwd") if _points_to(p, folder)]:
+        assert time.monotonic() < deadline, f"{alive} still run {marker}"
+        time.sleep(0.05)
+    left = starts_left(load_folder(folder))
+    assert sum(left.values()) == 8
+    with writer.opened(folder) as evaluation:  # another writer may go on: the lock went with the process
+        writer.record(evaluation, made("port", 9, 1.0))
+
+
+def _points_to(link: Path, folder: Path) -> bool:
+    try:
+        return link.resolve() == folder.resolve()
+    except OSError:  # another user's process, or one that has just ended
+        return False
+
+
+def test_a_system_description_is_sealed_and_recorded(tmp_path: Path) -> None:
+    data = plan_data(stages={"baseline": {**stage(), "system_desc": "system.json"}, "port": stage()})
+    folder = write_folder(tmp_path / "e", data)
+    with pytest.raises(EvalError, match="no system.json"):
+        writer.seal(folder, "owner", TODAY)
+    (folder / "system.json").write_text(json.dumps({"cooling": "air", "accelerators_per_node": 8, "nodes": [{}]}))
+    entry = writer.seal(folder, "owner", TODAY)
+    assert "system.json" in entry.files
+    run(folder, ["baseline"], 1, quiet)
+    system = load_folder(folder).ledgers["baseline"].results[0].measurement.identity.system
+    assert (system["cooling"], system["accelerators_per_node"]) == ("air", 8)
+    assert "nodes" not in system
 
 
 def test_a_workload_that_fails_leaves_a_note_and_no_figures(tmp_path: Path) -> None:

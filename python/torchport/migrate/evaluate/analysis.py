@@ -11,15 +11,15 @@ import numpy as np
 from torchport.migrate.evaluate import quality
 from torchport.migrate.evaluate.folder import Evaluation, Ledger, Recorded
 from torchport.migrate.evaluate.measurement import UNKNOWN, LoadResult, Measurement, Steps
-from torchport.migrate.evaluate.plan import Plan
 from torchport.migrate.evaluate.stats import Interval, alternation, interval, ratio
 from torchport.migrate.evaluate.value import simulate
 
 LOGITS = ".npz"
 
 
-def outside(measurement: Measurement, plan: Plan) -> list[str]:
+def outside(measurement: Measurement, evaluation: Evaluation) -> list[str]:
     """Why a start does not stand for the sealed conditions; empty: it does."""
+    plan = evaluation.plan
     identity, stage = measurement.identity, plan.stages.get(measurement.stage)
     if stage is None:
         return [f"the plan has no stage {measurement.stage}"]
@@ -34,7 +34,10 @@ def outside(measurement: Measurement, plan: Plan) -> list[str]:
         found.append(f"ran in {identity.region}, outside {', '.join(plan.conditions.regions)}")
     if identity.model != plan.workload.model:
         found.append(f"ran {identity.model}, the plan is about {plan.workload.model}")
-    return found
+    sealed = evaluation.seals[-1].files if evaluation.seals else {}
+    used = {**identity.data_sha256, plan.workload.weights: identity.weights_sha256}
+    other = sorted(n for n, sha in used.items() if n in sealed and sealed[n] != sha)
+    return found + [f"used another {name} than the one that is sealed" for name in other]
 
 
 def observations(load: LoadResult, latency_bound_ms: float) -> np.ndarray:
@@ -73,7 +76,7 @@ class StageFigures:
     def __init__(self, evaluation: Evaluation, stage: str) -> None:
         self.plan, self.stage, self.folder = evaluation.plan, stage, evaluation.folder
         self.all: list[Recorded] = evaluation.ledgers[stage].results
-        self.counted = [r for r in self.all if not outside(r.measurement, self.plan)]
+        self.counted = [r for r in self.all if not outside(r.measurement, evaluation)]
         self.measurements = [r.measurement for r in self.counted]
 
     @property

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,13 @@ def digest(data: bytes) -> str:
 
 
 def digest_file(path: Path) -> str:
-    """SHA-256 of a file, in hex, read in pieces: weights may be large."""
+    """SHA-256 of a file, in hex. Within a process a file whose size, time and inode stay is read once: weights are large."""
+    state = path.stat()
+    return _digest_state(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+
+
+@lru_cache(maxsize=1024)
+def _digest_state(path: Path, *_: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from torchport.migrate.evaluate.durable import digest_file
+from torchport.migrate.evaluate.errors import EvalError
 from torchport.migrate.evaluate.measurement import UNKNOWN, Identity
 from torchport.migrate.evaluate.plan import Plan
 from torchport.migrate.evaluate.writer import workload_files
@@ -65,6 +67,19 @@ def revision(cwd: Path) -> str:
     return commit.stdout.strip() + ("+changed" if state.stdout.strip() else "") if commit.returncode == 0 else UNKNOWN
 
 
+def described(folder: Path, name: str) -> dict[str, str | int | float]:
+    """The plain fields of an MLPerf system description; what is nested stays in the file, which is sealed."""
+    if not name:
+        return {}
+    try:
+        raw = json.loads((folder / name).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise EvalError(name, "be the JSON of an MLPerf system description", error) from error
+    if not isinstance(raw, dict):
+        raise EvalError(name, "be a JSON object", type(raw).__name__)
+    return {k: v for k, v in raw.items() if isinstance(v, str | int | float) and v != ""}
+
+
 def from_report(report: dict[str, Any]) -> dict[str, Any]:
     """What a report of TorchPort's device says: on the CPU's plugin the device is an emulated one."""
     if not report.get("open"):
@@ -102,6 +117,10 @@ def identify(folder: Path, plan: Plan, stage: str, command: list[str], reported:
         data_sha256=data,
         flags={**chosen.env, **{str(k): str(v) for k, v in reported.get("flags", {}).items()}},
         command=command,
-        system={**system(), **{k: v for k, v in chosen.identity.items() if k not in DECLARED}},
+        system={
+            **system(),
+            **described(folder, chosen.system_desc),
+            **{k: v for k, v in chosen.identity.items() if k not in DECLARED},
+        },
         **{**declared, **told},
     )

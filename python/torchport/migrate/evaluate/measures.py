@@ -109,6 +109,18 @@ def r_ratio_within(a: Analysis) -> float | None:
 
 
 @measure
+def final_loss_ratio(a: Analysis) -> float | None:
+    """Training: mean loss of the last tenth of the steps, target over baseline, worst start of the target."""
+    before, after = ([_final(m.losses) for m in s.measurements if m.losses] for s in (a.baseline, a.target))
+    return max(after) / (sum(before) / len(before)) if before and after else None
+
+
+def _final(losses: list[float]) -> float:
+    last = losses[-max(len(losses) // 10, 1) :]
+    return sum(last) / len(last)
+
+
+@measure
 def kl_p95(a: Analysis) -> float | None:
     """95th percentile of the KL divergence of the logits from the baseline's."""
     return a.logits.get("kl_p95")

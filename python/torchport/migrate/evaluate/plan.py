@@ -167,6 +167,7 @@ class Stage(Strict):
         description="Device that has to be seen there for the result to count, as identity reports it."
     )
     devices: PositiveInt = Field(1, description="Devices that the command uses.")
+    system_desc: str = Field("", description="MLPerf system description of the machine (mlperf-sysinfo); empty: none.")
     identity: dict[str, str] = Field(
         {}, description="What no probe can see: hardware, region, zone, image digest, flags."
     )

@@ -47,7 +47,8 @@ def run(folder: Path, stages: list[str], starts: int | None, progress: Progress)
         plan = evaluation.plan
         if unknown := [s for s in stages if s not in plan.stages]:
             raise EvalError("eval run", f"name stages of the plan: {', '.join(plan.stages)}", ", ".join(unknown))
-        wanted = {s: starts or max(plan.rules.min_starts - len(evaluation.ledgers[s].results), 0) for s in stages}
+        left = starts_left(evaluation)
+        wanted = {s: starts or left[s] for s in stages}
         sequence = order(stages, wanted)
         if not sequence:
             raise EvalError(

@@ -10,6 +10,7 @@ from torchport.migrate.evaluate.measurement import UNKNOWN
 from torchport.migrate.evaluate.stats import percentile_margin
 
 FIELDS = ("weights_sha256", "region", "purchase", "framework", "plugin", "precision", "source_revision")
+FEW_STARTS = 5
 CLIENT_CPU, NULL_SHARE = 0.7, 0.05  # above these the client, not the server, may have been measured (arXiv 2605.24217)
 
 
@@ -20,7 +21,7 @@ def not_shown(evaluation: Evaluation, analyses: list[Analysis]) -> list[str]:
         results = evaluation.ledgers[stage].results
         if not results:
             found.append(f"{stage}: was not measured, and nothing is inferred about it from another stage.")
-        reasons = Counter(reason for r in results for reason in outside(r.measurement, plan))
+        reasons = Counter(reason for r in results for reason in outside(r.measurement, evaluation))
         found += [f"{stage}: {n} of {len(results)} starts {reason}; they are kept and not generalised."
                   for reason, n in reasons.items()]  # fmt: skip
     figures = {a.target.stage: a.target for a in analyses}
@@ -71,6 +72,14 @@ def not_shown(evaluation: Evaluation, analyses: list[Analysis]) -> list[str]:
     found += [f"{a.stage}: {m}." for a in analyses for m in a.missing]
     found += [f"{a.stage}: no R-ratio; it needs logits of this stage and of both reference stages." for a in analyses
               if "r_ratio_p95" not in a.logits]  # fmt: skip
+    found += [f"{a.stage}: {n} samples had no partner in the other stage and were left out of the quality test."
+              for a in analyses if (n := a.quality.get("unpaired"))]  # fmt: skip
+    if not plan.rules.interleaved:
+        found.append(
+            "The plan does not ask for starts that alternate; a drift of the machines may look like a difference."
+        )
+    if plan.rules.min_starts < FEW_STARTS:
+        found.append(f"The plan asks for {plan.rules.min_starts} starts only; fewer than {FEW_STARTS} say little.")
     failures = Counter(e.data["stage"] for e in evaluation.entries if e.kind == "failure")
     found += [f"{stage}: {n} starts failed and left no figures." for stage, n in failures.items()]
     days = {r.measurement.started[:10] for ledger in evaluation.ledgers.values() for r in ledger.results}

@@ -28,7 +28,7 @@ def status(folder: Path) -> dict[str, Any]:
             {
                 "stage": stage,
                 "starts": len(ledger.results),
-                "counted": sum(not outside(r.measurement, plan) for r in ledger.results),
+                "counted": sum(not outside(r.measurement, evaluation) for r in ledger.results),
                 "wanted": plan.rules.min_starts,
                 "changes": len(ledger.changes),
                 "hours": ledger.total_hours,

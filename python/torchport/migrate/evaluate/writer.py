@@ -127,7 +127,8 @@ def workload_files(plan: Plan) -> list[str]:
     """Files that fix the workload, relative to the folder."""
     service = [plan.workload.service.requests] if plan.workload.service else []
     weights = [plan.workload.weights] if plan.workload.weights else []
-    return [*service, *weights, *plan.workload.data]
+    systems = {stage.system_desc for stage in plan.stages.values() if stage.system_desc}
+    return [*service, *weights, *plan.workload.data, *sorted(systems)]
 
 
 def add_change(folder: Path, stage: str, what: str, **facts: Any) -> Entry:
