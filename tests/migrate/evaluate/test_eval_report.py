@@ -77,7 +77,7 @@ def test_a_number_leads_to_the_starts_that_carry_it(decided: Path) -> None:
     decision = load_folder(decided).decision
     assert decision
     figures = decision["stages"]["port"]["figures"]
-    shown = Words("en").number(figures["usable_per_device_hour"]["estimate"])
+    shown = Words("en").rounded(figures["usable_per_device_hour"]["estimate"])
     anchor = next(name for name, cell in re.findall(r'href="#([^"]+)">([^<]+)</a>', text) if cell.startswith(shown))
     row = re.search(rf'<tr id="{anchor}">(.*?)</tr>', text, re.DOTALL)
     assert row
@@ -186,6 +186,7 @@ def test_both_languages_have_every_text() -> None:
         (51408.48, "51,408", "51\u202f408"),
         (1.4286, "1.43", "1,43"),
         (0.00166, "0.00166", "0,00166"),
+        (0.000091, "9.1 × 10⁻⁵", "9,1 × 10⁻⁵"),
         (5.0, "5", "5"),
         (None, "–", "–"),
         (-1234.5, "-1,234", "-1\u202f234"),

@@ -159,7 +159,7 @@ class View:
         return self._stages["baseline"].evidence + stage.evidence
 
     def _interval(self, row: dict[str, float]) -> str:
-        number = self.words.number
+        number = self.words.rounded
         separator = " ; " if self.words.lang == "fr" else ", "
         return f"{number(row['estimate'])} [{number(row['low'])}{separator}{number(row['high'])}]"
 

@@ -11,6 +11,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 LANGUAGES = ("en", "fr")
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 NARROW = "\u202f"  # the space that French puts before ; : % and between thousands
 
 
@@ -49,7 +50,13 @@ class Words:
             text = f"{value:,.3g}"
         else:
             text = f"{value:.3g}"
-        return self._signs(text)
+        digits, _, exponent = text.partition("e")
+        power = f" × 10{str(int(exponent)).translate(_RAISED)}" if exponent else ""
+        return self._signs(digits) + power
+
+    def rounded(self, value: float) -> str:
+        """A measured figure: four significant digits."""
+        return self.number(float(f"{value:.4g}"))
 
     def money(self, value: float) -> str:
         """Two digits after the point."""
