@@ -14,9 +14,11 @@
 #include "aten/graph.h"
 #include "aten/kernel.h"
 #include "base/env.h"
+#include "exec/capture.h"
 #include "exec/runtime.h"
 #include "pjrt/platform.h"
 #include "pjrt/plugin.h"
+#include "pjrt/topology.h"
 #include "trace/launch.h"
 
 namespace py = pybind11;
@@ -247,6 +249,64 @@ void define_graphs(py::module_& m) {
           py::arg("device_index"), py::arg("name") = "graph");
 }
 
+// ---- what `torchport check` needs: compiling for a machine that is not here, and the programs of a run
+
+void define_check(py::module_& m) {
+  py::class_<pjrt::Topology>(m, "Topology")
+      .def(py::init([](const std::string& platform, const std::string& name,
+                       const std::vector<std::pair<std::string, std::string>>& options) {
+             pjrt::Options create;
+             for (const auto& [key, value] : options) create.set(key, value);
+             return pjrt::Topology::create(pjrt::find(platform), name, create);
+           }),
+           py::arg("platform"), py::arg("name"), py::arg("options"), py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("num_devices", &pjrt::Topology::num_devices)
+      .def_property_readonly("kind", &pjrt::Topology::kind)
+      .def_property_readonly("plugin", [](const pjrt::Topology& t) { return t.platform().path; })
+      .def(
+          "compile",
+          [](const pjrt::Topology& t, const std::string& text, int partitions) {
+            return t.compile(text, {.num_partitions = partitions});
+          },
+          py::arg("text"), py::arg("num_partitions") = 1, py::call_guard<py::gil_scoped_release>());
+  py::class_<pjrt::Program>(m, "TargetProgram")
+      .def("cost", &pjrt::Program::cost_analysis)
+      .def("memory",
+           [](const pjrt::Program& p) {
+             const pjrt::MemoryStats s = p.memory_stats();
+             py::dict d;
+             d["arguments"] = s.arguments, d["outputs"] = s.outputs, d["aliased"] = s.aliased,
+             d["temporaries"] = s.temporary, d["code"] = s.code, d["peak"] = s.peak;
+             return d;
+           })
+      .def("optimized_hlo", [](const pjrt::Program& p) { return py::bytes(p.optimized_hlo()); })
+      .def("serialize", [](const pjrt::Program& p) { return py::bytes(p.serialize()); });
+
+  m.def("capture_begin", [] { exec::Capture::begin(&python_line); });
+  m.def("capture_end", [] { exec::Capture::end(); });
+  m.def(
+      "capture_programs",
+      [](size_t first) {
+        py::list rows;
+        const exec::Capture* capture = exec::Capture::current();
+        if (!capture) return rows;
+        for (const auto& p : capture->programs(first)) {
+          py::dict d;
+          d["name"] = p.name, d["text"] = p.text, d["line"] = p.line, d["aliases"] = p.aliases;
+          rows.append(d);
+        }
+        return rows;
+      },
+      py::arg("first") = 0);
+  m.def("capture_launches", [] {  // since the last call: (program, inputs, outputs, bytes allocated)
+    py::list rows;
+    exec::Capture* capture = exec::Capture::current();
+    if (!capture) return rows;
+    for (const auto& l : capture->take_launches()) rows.append(py::make_tuple(l.program, l.in, l.out, l.allocated));
+    return rows;
+  });
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
@@ -359,6 +419,7 @@ PYBIND11_MODULE(_C, m) {
     return rows;
   });
   define_graphs(m);
+  define_check(m);
   m.def("has_lowering", [](const std::string& name) {
     return ops::find(name.rfind("aten::", 0) == 0 ? name.substr(6) : name) != nullptr;
   });

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "exec/capture.h"
 #include "exec/runtime.h"
 
 namespace torchport::exec {
@@ -122,6 +123,13 @@ void Program::run(std::span<pjrt::Buffer* const> inputs, const bool* donatable, 
   for (size_t i = 0; i < num_outputs_; ++i)
     outputs[i] = pjrt::Buffer::adopt(out[i], &device, output_dtypes_[i], output_bytes_[i]);
   launches.fetch_add(1, std::memory_order_relaxed);
+  if (Capture* capture = Capture::current()) [[unlikely]] {
+    std::vector<uint64_t> read, made;
+    for (int i : plan.arguments) read.push_back(inputs[i]->serial());
+    if (constants) read.push_back(constants->serial());
+    for (size_t i = 0; i < num_outputs_; ++i) made.push_back(outputs[i]->serial());
+    capture->launched(*this, std::move(read), std::move(made), device.allocated.load());
+  }
 }
 
 }  // namespace torchport::exec

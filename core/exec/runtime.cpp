@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "base/env.h"
+#include "exec/capture.h"
 
 namespace torchport::exec {
 
@@ -114,9 +115,10 @@ std::shared_ptr<const Program> Runtime::compile(const graph::Graph& g, const Set
     fail(Code::compile_failed, name, str("must compile on ", client_->platform_name(), ", got ", e.text),
          "TORCHPORT_DUMP=dump keeps the StableHLO text");
   }
-  lowered.text.clear();
+  std::string text = std::exchange(lowered.text, {});
   auto program = std::make_shared<Program>(std::move(lowered), std::move(executable));
   program->name = name;
+  if (Capture* capture = Capture::current()) capture->compiled(*program, std::move(text));
   const int64_t us =
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
   counters.compile_us.fetch_add(us);

@@ -38,6 +38,14 @@ BufferPtr Buffer::adopt(PJRT_Buffer* raw, Device* device, Dtype dtype, int64_t b
   return BufferPtr(buffer);
 }
 
+uint64_t Buffer::serial() const {
+  static std::atomic<uint64_t> last{0};
+  uint64_t mine = serial_.load(std::memory_order_acquire);
+  if (mine != 0) return mine;
+  const uint64_t fresh = last.fetch_add(1) + 1;
+  return serial_.compare_exchange_strong(mine, fresh) ? fresh : mine;
+}
+
 Buffer::~Buffer() {
   destroy<&PJRT_Api::PJRT_Buffer_Destroy>(device_->client().api(), raw_);
   if (!is_donated()) device_->subtract(bytes_);

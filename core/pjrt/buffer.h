@@ -51,6 +51,7 @@ class Buffer {
   PJRT_Buffer* raw() const { return raw_; }
   Device* device() const { return device_; }
   int64_t bytes() const { return bytes_; }  // dense, as the tensor counts them
+  uint64_t serial() const;                  // a number no other buffer of this process has or will have
   const Dtype dtype;
 
   Event ready() const;
@@ -83,6 +84,7 @@ class Buffer {
   mutable std::atomic<const void*> host_{nullptr};  // host_pointer() once known
   mutable std::atomic<bool> ready_{false};          // known to have completed without an error
   mutable std::atomic<bool> donated_{false};
+  mutable std::atomic<uint64_t> serial_{0};  // given when first asked for
 };
 
 inline int64_t BufferPtr::use_count() const { return buffer_ ? buffer_->count_.load(std::memory_order_acquire) : 0; }
