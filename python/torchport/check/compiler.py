@@ -1,0 +1,427 @@
+"""Compiling StableHLO for a machine that is not here, in worker processes with limits of time and memory.
+
+A compiler that refuses, aborts, hangs, eats memory or is killed gives a `CompileResult` with its own words, never an
+exception. Results are kept on disk by a hash of program, target, plugin and options.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from torchport.check.targets import Target, target
+
+CACHE_VERSION = 1  # part of every key: a change here forgets what older versions kept
+TIMEOUT_S = 1200.0
+WORKER = (sys.executable, "-m", "torchport.check.worker")
+START_S = 120.0  # what loading torch and a plugin may take
+
+Outcome = Literal[
+    "compiled", "refused", "too_large", "aborted", "timed_out", "host_memory", "killed", "no_plugin", "no_compiler"
+]
+_REPEATABLE = {"compiled", "refused", "too_large"}  # the others depend on the moment and are not kept
+
+
+class Memory(BaseModel):
+    """Bytes on one device. Outputs that reuse arguments are in `aliased` and count once."""
+
+    arguments: int
+    outputs: int
+    aliased: int = 0
+    temporaries: int
+    code: int
+    peak: int = 0
+
+    @property
+    def total(self) -> int:
+        """What the device must hold while the program runs."""
+        return self.arguments + self.outputs - self.aliased + self.temporaries + self.code
+
+
+class Cost(BaseModel):
+    """The compiler's own estimate for one device; None where it gives none."""
+
+    flops: float | None = None
+    bytes: float | None = None
+    optimal_seconds: float | None = None
+
+
+class Tensor(BaseModel):
+    """A big value of the compiled program."""
+
+    name: str
+    op: str
+    shape: str
+    bytes: int
+
+
+class Hlo(BaseModel):
+    """What was counted in the optimised program; loops count their body as often as it runs where that is known."""
+
+    bytes_accessed: float
+    collective_bytes: float
+    collectives: dict[str, int]
+    biggest: list[Tensor]
+
+
+class CompileResult(BaseModel):
+    """What one target's compiler made of one program."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    target: str
+    outcome: Outcome
+    words: str = ""
+    memory: Memory | None = None
+    cost: Cost | None = None
+    hlo: Hlo | None = None
+    seconds: float = 0.0
+    host_peak_bytes: int = 0
+    plugin: str = ""
+    cached: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome == "compiled"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One program for one target."""
+
+    target: Target
+    text: str
+    num_partitions: int = 1
+    bundle: Path | None = None  # where the serialised executable goes
+    hlo: bool = True
+    label: str = ""
+    key: str = field(default="", compare=False)
+
+
+# ---- the cache -----------------------------------------------------------------------------------------------------
+
+
+def cache_folder() -> Path:
+    """The folder that keeps results, readable by its owner only."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(base) / "torchport" / "check"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+def plugin_file(platform: str) -> Path | None:
+    """The plugin that the core would load for a platform; None when it is not installed."""
+    import torchport
+    from torchport import discover
+
+    torchport.activate()
+    row = next((p for p in torchport.platforms() if p["name"] == platform), None)
+    for place in row["plugin"] if row else []:
+        kind, _, rest = place.partition(":")
+        found = [Path(os.environ.get(rest, ""))] if kind == "env" else [Path(place)]
+        if kind == "python":
+            found = [Path(folder) / rest for folder in discover.search_path()]
+        for path in found:
+            if path.is_file():
+                return path
+    return None
+
+
+def _plugin_id(platform: str) -> str:
+    """Name, size and time of the plugin's file: a newer compiler gives new results."""
+    path = plugin_file(platform)
+    if path is None:
+        return ""
+    stat = path.stat()
+    return f"{path.name}:{stat.st_size}:{stat.st_mtime_ns}"
+
+
+def _key(job: Job, plugin: str) -> str:
+    parts = [CACHE_VERSION, job.target.name, job.target.options, plugin, job.num_partitions, job.hlo, job.text]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _load(key: str) -> CompileResult | None:
+    path = cache_folder() / f"{key}.json"
+    try:
+        return CompileResult.model_validate_json(path.read_text(encoding="utf-8")).model_copy(update={"cached": True})
+    except FileNotFoundError:
+        return None
+    except ValueError:  # a file that another version or a full disk left: compile again
+        path.unlink(missing_ok=True)
+        return None
+
+
+def _save(key: str, result: CompileResult) -> None:
+    folder = cache_folder()
+    with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".part", delete=False, encoding="utf-8") as part:
+        part.write(result.model_dump_json())
+    os.replace(part.name, folder / f"{key}.json")
+
+
+# ---- one worker ----------------------------------------------------------------------------------------------------
+
+
+def _resident(pid: int) -> int:
+    """Bytes of memory that a process holds now; 0 when it is gone."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+class _Failed(Exception):
+    """The worker ended without an answer."""
+
+    def __init__(self, outcome: Outcome, words: str) -> None:
+        super().__init__(words)
+        self.outcome: Outcome = outcome
+
+
+class _Worker:
+    """A process with one target's compiler loaded; used for one program after another."""
+
+    def __init__(self, wanted: Target, command: Sequence[str], memory_bytes: int) -> None:
+        self.memory_bytes = memory_bytes
+        self.peak = 0
+        self.errors = tempfile.TemporaryFile()
+        read, write = os.pipe()
+        environment = {k: v for k, v in os.environ.items() if k not in ("TORCHPORT_DUMP", "TORCHPORT_REPORT")}
+        environment |= {"TORCHPORT_DEVICE": "tpu", "TPU_STDERR_LOG_LEVEL": "3", "TF_CPP_MIN_LOG_LEVEL": "2"}
+        environment["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"  # no chip is held, so several processes do not disturb each other
+        try:
+            self.process = subprocess.Popen(
+                [*command, str(write), wanted.name],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=self.errors,
+                pass_fds=(write,),
+                env=environment,
+                start_new_session=True,
+            )
+        finally:
+            os.close(write)
+        self.replies = os.fdopen(read, "rb", buffering=0)
+        self.buffer = b""
+
+    def ask(self, request: dict[str, Any] | None, timeout_s: float) -> dict[str, Any]:
+        """Sends a request (None: waits for the greeting) and waits for the answer; _Failed when there is none."""
+        if request is not None:
+            assert self.process.stdin is not None
+            try:
+                self.process.stdin.write(json.dumps(request).encode() + b"\n")
+                self.process.stdin.flush()
+            except BrokenPipeError:
+                raise self._death() from None
+        deadline = time.monotonic() + timeout_s
+        while b"\n" not in self.buffer:
+            ready, _, _ = select.select([self.replies], [], [], 0.1)
+            if ready:
+                chunk = os.read(self.replies.fileno(), 1 << 16)
+                if not chunk:
+                    raise self._death()
+                self.buffer += chunk
+            now = _resident(self.process.pid)
+            self.peak = max(self.peak, now)
+            if now > self.memory_bytes:
+                self.stop()
+                words = f"the compiler used {now / 1e9:.1f} GB of host memory, over the limit of {self.memory_bytes / 1e9:.1f} GB"
+                raise _Failed("host_memory", words)
+            if time.monotonic() > deadline:
+                self.stop()
+                raise _Failed("timed_out", f"the compiler gave no answer in {timeout_s:.0f} s")
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        return json.loads(line)
+
+    def _death(self) -> _Failed:
+        """Why the process is no more, in its own words."""
+        status = self.process.wait()
+        size = self.errors.seek(0, os.SEEK_END)
+        self.errors.seek(max(size - 20000, 0))
+        lines = [line for line in self.errors.read().decode(errors="replace").splitlines() if line.strip()]
+        # A compiler's last words are a failed check (F...); stack frames and raw logs after it say nothing to a user.
+        fatal = [line for line in lines if re.match(r"F\d{4} |.*(Check failed|terminate called|what\(\))", line)]
+        words = " / ".join(fatal[-2:] or lines[-2:])[:2000]
+        if status < 0:
+            name = signal.Signals(-status).name
+            outcome: Outcome = "killed" if -status in (signal.SIGKILL, signal.SIGTERM) else "aborted"
+            return _Failed(outcome, f"the compiler's process ended by {name}" + (f": {words}" if words else ""))
+        return _Failed("aborted", f"the compiler's process ended with status {status}" + (f": {words}" if words else ""))
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def close(self) -> None:
+        self.stop()
+        self.replies.close()
+        self.errors.close()
+        if self.process.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()
+
+
+def _first_paragraphs(words: str, limit: int = 4000) -> str:
+    return words if len(words) <= limit else words[:limit] + " [...]"
+
+
+def _refusal(words: str) -> Outcome:
+    """Too large for the device, or not accepted."""
+    return "too_large" if re.search(r"RESOURCE_EXHAUSTED|Ran out of memory|out of memory", words) else "refused"
+
+
+class _Line:
+    """The jobs of one target, one after another in one worker that is started again after a failure."""
+
+    def __init__(self, wanted: Target, command: Sequence[str], timeout_s: float, memory_bytes: int) -> None:
+        self.target, self.command, self.timeout_s, self.memory_bytes = wanted, command, timeout_s, memory_bytes
+        self.worker: _Worker | None = None
+        self.plugin = ""
+
+    def run(self, job: Job) -> CompileResult:
+        if not self.target.chip.compiler:
+            words = "no compiler for this chip can be had without the machine: judged by ops, dtypes, memory and roofline only"
+            return CompileResult(target=self.target.name, outcome="no_compiler", words=words)
+        result = CompileResult(target=self.target.name, outcome="compiled")
+        with tempfile.NamedTemporaryFile("w", suffix=".mlir", encoding="utf-8") as text:
+            text.write(job.text)
+            text.flush()
+            try:
+                if self.worker is None:
+                    self.worker = _Worker(self.target, self.command, self.memory_bytes)
+                    hello = self.worker.ask(None, min(self.timeout_s, START_S))
+                    if not hello["ok"]:
+                        raise _Failed("no_plugin", hello["words"])
+                    self.plugin = hello.get("plugin", "")
+                bundle = str(job.bundle.resolve()) if job.bundle else None
+                request = {"text": text.name, "partitions": job.num_partitions, "hlo": job.hlo, "bundle": bundle}
+                reply = self.worker.ask(request, self.timeout_s)
+            except _Failed as failure:
+                peak = self.worker.peak if self.worker else 0
+                self.close()
+                update = {"outcome": failure.outcome, "words": str(failure), "host_peak_bytes": peak}
+                return result.model_copy(update=update)
+        result.host_peak_bytes = self.worker.peak
+        result.plugin = Path(self.plugin).name
+        if not reply["ok"]:
+            words = reply["words"]
+            return result.model_copy(update={"outcome": _refusal(words), "words": _first_paragraphs(words)})
+        cost = reply["cost"]
+        result.memory = Memory.model_validate(reply["memory"])
+        result.seconds = reply["seconds"]
+        result.hlo = Hlo.model_validate(reply["hlo"]) if reply.get("hlo") else None
+        # The names are XLA's. A negative figure is its way to say that it does not know.
+        names = {"flops": "flops", "bytes": "bytes accessed", "optimal_seconds": "optimal_seconds"}
+        known = {mine: cost[theirs] for mine, theirs in names.items() if cost.get(theirs, -1) >= 0}
+        result.cost = Cost.model_validate(known) if known else None
+        return result
+
+    def close(self) -> None:
+        if self.worker is not None:
+            self.worker.close()
+            self.worker = None
+
+
+# ---- many jobs -----------------------------------------------------------------------------------------------------
+
+
+def host_memory() -> int:
+    """Bytes of host memory that are free to use now."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("[/proc/meminfo] must have a line MemAvailable, got none")
+
+
+def compile_many(
+    jobs: Iterable[Job],
+    timeout_s: float = TIMEOUT_S,
+    memory_bytes: int | None = None,
+    on_done: Callable[[Job, CompileResult], None] | None = None,
+    command: Sequence[str] | None = None,
+    parallel: int | None = None,
+) -> list[CompileResult]:
+    """Compiles every job; targets in parallel, each in its own process, as many as memory and processors allow.
+
+    timeout_s: seconds for one program. memory_bytes: host memory of all workers together (default: 80 % of what is
+    free). on_done is called from worker threads, one call at a time. The results come in the order of the jobs.
+    """
+    todo = list(jobs)
+    results: dict[int, CompileResult] = {}
+    lock = threading.Lock()
+
+    def finish(position: int, result: CompileResult) -> None:
+        with lock:
+            results[position] = result
+            if on_done:
+                on_done(todo[position], result)
+
+    plugins = {platform: _plugin_id(platform) for platform in {job.target.chip.platform for job in todo}}
+    lines: dict[str, list[tuple[int, str]]] = {}
+    for position, job in enumerate(todo):
+        key = _key(job, plugins[job.target.chip.platform])
+        known = _load(key) if job.bundle is None else None
+        if known is not None:
+            finish(position, known)
+        else:
+            lines.setdefault(job.target.name, []).append((position, key))
+    if not lines:
+        return [results[i] for i in range(len(todo))]
+
+    budget = memory_bytes or int(host_memory() * 0.8)
+    at_once = max(1, min(len(lines), parallel or os.cpu_count() or 1, budget // (2 << 30)))
+
+    def work(positions: list[tuple[int, str]]) -> None:
+        first = todo[positions[0][0]]
+        line = _Line(first.target, command or WORKER, timeout_s, budget // at_once)
+        try:
+            for position, key in positions:
+                result = line.run(todo[position])
+                if result.outcome in _REPEATABLE and command is None:
+                    _save(key, result)
+                finish(position, result)
+        finally:
+            line.close()
+
+    with ThreadPoolExecutor(at_once) as pool:
+        for done in [pool.submit(work, positions) for positions in lines.values()]:
+            done.result()
+    return [results[i] for i in range(len(todo))]
+
+
+def compile_for(
+    wanted: Target | str,
+    stablehlo_text: str,
+    num_partitions: int = 1,
+    timeout_s: float = TIMEOUT_S,
+    memory_bytes: int | None = None,
+    bundle: Path | None = None,
+    command: Sequence[str] | None = None,
+) -> CompileResult:
+    """Compiles one program for one target in a worker process; never raises for what the compiler does.
+
+    num_partitions: 1, or the target's `num_devices`. timeout_s: seconds. memory_bytes: host memory of the worker.
+    """
+    machine = target(wanted) if isinstance(wanted, str) else wanted
+    job = Job(machine, stablehlo_text, num_partitions, bundle=bundle)
+    return compile_many([job], timeout_s, memory_bytes, command=command)[0]
