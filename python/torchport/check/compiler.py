@@ -202,11 +202,12 @@ class _Worker:
     def __init__(self, wanted: Target, command: Sequence[str], memory_bytes: int) -> None:
         self.memory_bytes = memory_bytes
         self.peak = 0
-        self.errors = tempfile.TemporaryFile()
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115
         read, write = os.pipe()
         environment = {k: v for k, v in os.environ.items() if k not in ("TORCHPORT_DUMP", "TORCHPORT_REPORT")}
         environment |= {"TORCHPORT_DEVICE": "tpu", "TPU_STDERR_LOG_LEVEL": "3", "TF_CPP_MIN_LOG_LEVEL": "2"}
-        environment["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"  # no chip is held, so several processes do not disturb each other
+        # No chip is held, so several processes with libtpu do not disturb each other.
+        environment["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
         try:
             self.process = subprocess.Popen(
                 [*command, str(write), wanted.name],
@@ -264,7 +265,9 @@ class _Worker:
             name = signal.Signals(-status).name
             outcome: Outcome = "killed" if -status in (signal.SIGKILL, signal.SIGTERM) else "aborted"
             return _Failed(outcome, f"the compiler's process ended by {name}" + (f": {words}" if words else ""))
-        return _Failed("aborted", f"the compiler's process ended with status {status}" + (f": {words}" if words else ""))
+        return _Failed(
+            "aborted", f"the compiler's process ended with status {status}" + (f": {words}" if words else "")
+        )
 
     def stop(self) -> None:
         if self.process.poll() is None:
@@ -397,7 +400,7 @@ def compile_many(
         try:
             for position, key in positions:
                 result = line.run(todo[position])
-                if result.outcome in _REPEATABLE and command is None:
+                if result.outcome in _REPEATABLE:
                     _save(key, result)
                 finish(position, result)
         finally:
