@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from torchport.migrate import errors
 from torchport.migrate.kb.entry import Entry
 from torchport.report.page import needs
 
+TARGETS = Path(errors.__file__).parents[2] / "check" / "targets.toml"
 # Written by `make docs` from core/base/error.cpp, so that the codes can be read without torch.
-_TARGETS = "torchport.check.targets"
 CODES = Path(errors.__file__).with_name("torchport.json")
 
 
@@ -63,23 +64,22 @@ def _codes() -> Iterator[Entry]:
 
 
 def _chips() -> Iterator[Entry]:
-    """From the table of targets, where that part is installed."""
-    if importlib.util.find_spec("torchport.check") is None or importlib.util.find_spec(_TARGETS) is None:
+    """From the table of `torchport check`, where that part is installed. Read as data: its code needs torch."""
+    if not TARGETS.is_file():
         return
-    from torchport.check.targets import table
+    known = tomllib.loads(TARGETS.read_text(encoding="utf-8"))
+    for name, chip in known["chip"].items():
+        facts = {"memory": (chip["hbm"], 2**30, "GiB"), "bandwidth": (chip["bandwidth"], 1e12, "TB/s")}
+        facts |= {f"peak-{dtype}": (fact, 1e12, "TFLOP/s") for dtype, fact in chip["peak"].items()}
+        if link := chip.get("link"):
+            facts["link"] = (link, 1e9, f"GB/s a link one way, {link['axes']} axes")
+        for what, (fact, unit, name_of_unit) in facts.items():
+            claim = f"{chip['title']}: {what.replace('-', ' ')} {fact['value'] / unit:.6g} {name_of_unit} per chip."
+            yield _chip(f"chip/{name}/{what}", claim, known["source"][fact["source"]])
+        for number, price in enumerate(chip.get("price", ())):
+            claim = f"{chip['title']}: {price['usd']:.2f} USD per chip and hour, {price['kind']}, {price['region']}."
+            yield _chip(f"chip/{name}/price-{number}", claim, known["source"][price["source"]])
 
-    known = table()
-    for name, chip in known.chip.items():
-        facts = {"memory": (chip.hbm, "bytes"), "bandwidth": (chip.bandwidth, "bytes/s")}
-        facts |= {f"peak-{dtype}": (fact, "FLOP/s") for dtype, fact in chip.peak.items()}
-        if chip.link:
-            facts["link"] = (chip.link, f"bytes/s one way, {chip.link.axes} axes")
-        for what, (fact, unit) in facts.items():
-            source = known.source[fact.source]
-            claim = f"{chip.title}: {what.replace('-', ' ')} {fact.value:,.4g} {unit} per chip."
-            yield Entry(f"chip/{name}/{what}", "fact", claim, str(source.url), source.date.isoformat(), source.title)
-        for number, price in enumerate(chip.price):
-            source = known.source[price.source]
-            claim = f"{chip.title}: {price.usd:.2f} USD per chip and hour, {price.kind}, {price.region}."
-            where = f"chip/{name}/price-{number}"
-            yield Entry(where, "fact", claim, str(source.url), source.date.isoformat(), source.title)
+
+def _chip(name: str, claim: str, source: dict[str, Any]) -> Entry:
+    return Entry(name, "fact", claim, source["url"], source["date"].isoformat(), source["title"])
