@@ -1,8 +1,8 @@
 """Reads the labelled corpus: snippets with the rules they must be found by, and where.
 
-A file of corpus/ holds snippets. `--- name` begins one; its suffix or file name says what it is. A line that ends in
-`#! CU001 CU028` must be found by these rules, `#! guarded CU016` must be found and marked as guarded. In a snippet named
-.ipynb, `%%` alone on a line parts cells. Labels are taken off before the scan, so that no rule can see them.
+A file of corpus/ holds snippets. `--- name` begins one; its suffix or file name says what it is. A line that ends
+in `#! CU001 CU028` must be found by these rules, `#! guarded CU016` must be found and marked as guarded. In a snippet
+named .ipynb, `%%` alone on a line parts cells. Labels are taken off before the scan, so that no rule can see them.
 """
 
 from __future__ import annotations

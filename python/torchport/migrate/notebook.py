@@ -14,8 +14,8 @@ import nbformat
 
 CELL = "#%%torchport-cell "
 MAGIC = "pass  #torchport-magic:"
-_MAGIC_LINE = re.compile(r"^(\s*)((?:[\w, ]+=\s*)?[!%].*|.*\?\??)$")
-_SHELL_CELL = re.compile(r"^%%(bash|sh|script\s+bash|script\s+sh)\b.*$")
+_MAGIC_LINE = re.compile(r"^(\s*)((?:[\w, ]+=\s*)?[!%](?![=\s(]).*|\?{0,2}[\w.]+\?{1,2})$")
+_SHELL_CELL = re.compile(r"^%%(bash|sh|script\s+bash|script\s+sh)\b")
 
 
 @dataclass
