@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import tomllib
 from html import unescape
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from toy_evaluation import TODAY, answer_all, edit, made, plan_data, record_all, stage, write_folder
 from typer.testing import CliRunner
 
-from torchport.migrate.evaluate import load_folder, writer
+from torchport.migrate.evaluate import analysis, load_folder, shown, writer
 from torchport.migrate.evaluate.decide import decide
 from torchport.migrate.evaluate.measurement import Steadiness
 from torchport.migrate.report import words
@@ -166,6 +168,34 @@ def test_sentences_of_the_evaluator_are_known_in_french(tmp_path: Path) -> None:
     assert all(french.derived(s)[0] != s for s in sentences)
 
 
+def written(module: ModuleType) -> set[str]:
+    """Every sentence or part of one that a module builds, its places filled with `port` and numbers."""
+    found = set()
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else None for part in node.values]
+            text = "".join("port" if n == 0 and part is None else part or "7" for n, part in enumerate(parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner | docs:
+            text = node.value
+        else:
+            continue
+        if len(re.findall(r"[a-z]+ ", text)) >= 3:
+            found.add(text)
+    return found
+
+
+def test_every_sentence_in_the_evaluators_source_is_known_in_french() -> None:
+    """A sentence added there without its French form fails here, whether or not a fixture brings it about."""
+    french = Words("fr")
+    sentences = written(shown) | {f"port: {text}." if ": " in text else text for text in written(analysis)}
+    assert len(sentences) > 20
+    unknown = [s for s in sentences if not french.derived(s.replace("over 7 of", "over 7% of"))[1]]
+    assert unknown == []
+
+
 def test_an_unknown_sentence_is_shown_as_it_is() -> None:
     assert Words("fr").derived("port: the moon was full.") == ("port: the moon was full.", False)
     assert Words("en").derived("port: the moon was full.")[1]
@@ -227,9 +257,14 @@ def test_the_page_in_chromium(decided: Path, tmp_path: Path) -> None:
 def test_the_knowledge_base_takes_a_folder_in(decided: Path) -> None:
     from torchport.migrate.kb.ingest import ingest
 
+    facts = {"stage": "port", "session": "s", "position": 9, "where": "eval run", "must": "end with status 0"}
+    evaluation = load_folder(decided)
+    with evaluation.chain.locked():
+        failure = evaluation.chain.append("failure", facts)
     entries = ingest(decided)
+    assert next(entry.claim for entry in entries if entry.evidence == failure.id).endswith("must end with status 0")
     evidence = load_folder(decided).evidence
-    assert {entry.kind for entry in entries} == {"change", "measurement", "decision"}
+    assert {entry.kind for entry in entries} == {"change", "error", "measurement", "decision"}
     assert len([entry for entry in entries if entry.kind == "measurement"]) == 15
     assert all(entry.evidence in evidence for entry in entries)
     assert "move" in next(entry.claim for entry in entries if entry.kind == "decision")

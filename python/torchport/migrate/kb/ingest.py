@@ -65,7 +65,7 @@ def _run(data: dict[str, Any], evidence: str) -> Iterable[Entry]:
 
 
 def _evaluation(folder: Path) -> Iterable[Entry]:
-    """Changes, measurements and decisions of a folder, by their evidence ids."""
+    """Changes, failures, measurements and decisions of a folder, by their evidence ids."""
     from torchport.migrate.evaluate import load_folder
 
     evaluation = load_folder(folder)
@@ -76,6 +76,9 @@ def _evaluation(folder: Path) -> Iterable[Entry]:
         if entry.kind == "change":
             what = "; ".join(f"{key} {value}" for key, value in data.items() if key != "stage")
             yield make("change", f"{title}, {data['stage']}: {what}"[:1000], str(folder), date=day, evidence=entry.id)
+        elif entry.kind == "failure":
+            claim = f"{title}, {data['stage']}: a start failed: [{data['where']}] must {data['must']}"
+            yield make("error", claim[:1000], str(folder), date=day, evidence=entry.id)
         elif entry.kind == "decision":
             claim = f"{title}: {data['outcome']}, on the evidence of {data['stage']}"
             yield make("decision", claim, data["record"], date=day, evidence=entry.id)
