@@ -194,6 +194,7 @@ def main() -> None:
     for lang in ("en", "fr"):
         torchport("eval", "report", folder, "--output", out / f"report-{lang}.html", "--lang", lang)
     torchport("eval", "verify", folder)
+    say(torchport("kb", "import", out / "scan.json", out / "port.json", folder, "--db", out / "kb.db"))
 
     again = out / "elsewhere"
     shutil.copytree(folder, again)
