@@ -186,7 +186,9 @@ def assemble(capture: dict[str, Any], own: list[Any], after: list[Any], before: 
     used = sorted({row[0] for row in own})
     if used[0] < 0:
         raise ValueError("[check] must capture every program of the step, got one compiled before the capture began")
-    programs = {i: Program(p["name"], p["line"], p["text"], p["aliases"]) for i in used for p in [capture["programs"][i]]}
+    programs = {
+        i: Program(p["name"], p["line"], p["text"], p["aliases"]) for i in used for p in [capture["programs"][i]]
+    }
     arguments: dict[int, str] = {}
     values: dict[int, tuple[str, str]] = {}  # serial -> name, type
     root: dict[int, int] = {}
