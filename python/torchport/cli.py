@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from torchport.check_command import check
 from torchport.migrate.agents.server import mcp
 from torchport.migrate.cli import register as register_migrate
 from torchport.migrate.errors.command import explain
@@ -21,6 +22,7 @@ from torchport.migrate.report.command import report
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="PyTorch on any PJRT device.")
 app.add_typer(evaluation, name="eval")
 evaluation.command()(report)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(check)
 app.command()(explain)
 app.command()(mcp)
 app.add_typer(kb, name="kb")

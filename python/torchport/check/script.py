@@ -83,7 +83,7 @@ def record(script: Path, arguments: list[str], steps: int) -> dict[str, Any]:
     except SystemExit as end:
         if end.code not in (None, 0):
             crash = f"the script ended with status {end.code}"
-    except BaseException as error:  # whatever a script may raise is a finding
+    except BaseException as error:  # noqa: BLE001  whatever a script may raise is a finding
         line = next((f"{f.filename}:{f.lineno}" for f in reversed(traceback.extract_tb(error.__traceback__))
                      if Path(f.filename) == script), "")  # fmt: skip
         crash = f"{type(error).__name__}: {error}" + (f", at {line}" if line else "")

@@ -16,7 +16,7 @@ from typing import Any
 
 _SIZES = {"i1": 1, "i8": 1, "ui8": 1, "i16": 2, "ui16": 2, "i32": 4, "ui32": 4, "i64": 8, "ui64": 8, "f16": 2,
           "bf16": 2, "f32": 4, "f64": 8, "complex<f32>": 8, "complex<f64>": 16, "f8E4M3FN": 1, "f8E5M2": 1}  # fmt: skip
-_SIGNATURE = re.compile(r"func\.func @main\((.*?)\) -> \((.*)\) \{$", re.M)
+_SIGNATURE = re.compile(r"func\.func @main\((.*?)\) -> \((.*)\) \{$", re.MULTILINE)
 _TENSOR = re.compile(r"tensor<((?:\d+x)*)([^<>]+(?:<[^<>]+>)?)>")
 _DOT = re.compile(r'"stablehlo\.dot_general".*?lhs_contracting_dimensions = \[([\d, ]*)\].*: \((.*)\) -> (tensor<\S+>)')
 _CONV = re.compile(r'"stablehlo\.convolution".*?\]x\[([^\]]*)\]->.*: \((.*)\) -> (tensor<\S+>)')

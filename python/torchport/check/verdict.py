@@ -6,6 +6,7 @@ its published bandwidth, or the compiler's own estimate where that is longer.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -86,6 +87,16 @@ class Verdict:
         return (self.step.argument_bytes + self.step.result_bytes) / self.target.device_bandwidth
 
     @property
+    def eager_seconds(self) -> float:
+        """The bound when every op is launched by itself: each reads and writes memory, none overlaps another."""
+        total = 0.0
+        for index, times in self.step.launches.items():
+            program = self.step.programs[index]
+            compute = sum(n / (rate(self.target, kind) or float("inf")) for kind, n in program.flops.items())
+            total += times * max(compute, program.bytes / self.target.device_bandwidth)
+        return total
+
+    @property
     def compiler_seconds(self) -> float | None:
         return self.result.cost.optimal_seconds if self.result.cost else None
 
@@ -137,6 +148,7 @@ class Verdict:
                 "limit": self.limit,
                 "compute_seconds": self.compute_seconds,
                 "memory_seconds": self.memory_seconds,
+                "eager_seconds": self.eager_seconds,
                 "compiler_seconds": self.compiler_seconds,
                 "error_band": estimates.band("train" if self.step.kind == "train" else None).text(),
             },
@@ -238,6 +250,10 @@ def judge(
     elif result.memory and result.memory.total > HEADROOM * wanted.device_hbm:
         add(Finding("tight", "warning", f"takes {result.memory.total / wanted.device_hbm:.0%} of the memory"))
     verdict.findings += _dtypes(verdict)
+    if verdict.eager_seconds > 1.2 * verdict.seconds > 0:
+        what = f"op by op the step moves {step.eager_bytes / 1e9:.3g} GB, as one program at the least {(step.argument_bytes + step.result_bytes) / 1e9:.3g} GB"
+        advice = "torch.compile(step, backend='torchport')"
+        add(Finding("eager", "note", what, advice=advice, gain=1 - verdict.seconds / verdict.eager_seconds))
     order = {"error": 0, "warning": 1, "note": 2}
     verdict.findings.sort(key=lambda f: (order[f.severity], -f.gain))
     return verdict
@@ -284,7 +300,7 @@ def run_findings(capture: dict[str, Any], ends: list[dict[str, int]]) -> list[Fi
                 advice="another op, or keep that part on the host",
             )
         )
-    steady = [(b["compiled"] - a["compiled"]) for a, b in zip(ends[1:], ends[2:], strict=False)]
+    steady = [(b["compiled"] - a["compiled"]) for a, b in itertools.pairwise(ends[1:])]
     if steady and steady[-1] > 0:
         late = capture["programs"][ends[-2]["compiled"] : ends[-1]["compiled"]]
         names = Counter(p["name"] for p in late)
