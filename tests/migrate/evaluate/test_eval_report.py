@@ -269,3 +269,12 @@ def test_the_knowledge_base_takes_a_folder_in(decided: Path) -> None:
     assert all(entry.evidence in evidence for entry in entries)
     assert "move" in next(entry.claim for entry in entries if entry.kind == "decision")
     assert json.dumps([entry.as_dict() for entry in entries]).count("answer_sha256") == 0
+
+
+def test_an_altered_folder_is_not_taken_in(decided: Path, tmp_path: Path) -> None:
+    from torchport.migrate.kb.cli import app
+
+    edit(decided / "plan.toml", "rules.move_probability", 0.01)
+    done = CliRunner().invoke(app, ["import", str(decided), "--db", str(tmp_path / "kb.db")])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "rules.move_probability" in done.stderr

@@ -66,10 +66,13 @@ def _run(data: dict[str, Any], evidence: str) -> Iterable[Entry]:
 
 def _evaluation(folder: Path) -> Iterable[Entry]:
     """Changes, failures, measurements and decisions of a folder, by their evidence ids."""
-    from torchport.migrate.evaluate import load_folder
+    from torchport.migrate.evaluate import EvalError, load_folder
 
-    evaluation = load_folder(folder)
-    evaluation.check()
+    try:
+        evaluation = load_folder(folder)
+        evaluation.check()
+    except EvalError as err:
+        raise ValueError(str(err)) from err
     title = evaluation.plan.evaluation.title
     for entry in evaluation.entries:
         data, day = clean(entry.data), entry.time[:10]
