@@ -68,7 +68,8 @@ def scan_and_port(out: Path, service: Path) -> None:
     shutil.copytree(APP, service)
     (out / "port.diff").write_text(torchport("port", plain).partition("\nby hand:")[0] + "\n")
     torchport("port", service, "--apply", "--log", out / "port.json")
-    call("git", "apply", "--unsafe-paths", f"--directory={plain}", out / "port.diff", cwd=out)
+    # Inside a repository git apply would look for the paths there; the ceiling keeps it in this folder.
+    call("git", "apply", out / "port.diff", cwd=plain, env={"GIT_CEILING_DIRECTORIES": str(out)})
     for path in service.rglob("*"):
         if path.is_file() and path.read_bytes() != (plain / path.relative_to(service)).read_bytes():
             raise Failed(f"the diff gives another {path.relative_to(service)} than --apply")

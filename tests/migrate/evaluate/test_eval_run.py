@@ -174,13 +174,14 @@ def test_a_system_description_is_sealed_and_recorded(tmp_path: Path) -> None:
     assert "nodes" not in system
 
 
-def test_a_workload_that_fails_leaves_a_note_and_no_figures(tmp_path: Path) -> None:
-    crash = {**stage(), "command": ["{python}", "workload.py", "train", "{events}", "--crash"]}
+@pytest.mark.parametrize(("how", "words"), [("--crash", "exit status 3"), ("--nan", "finite loss, got NaN")])
+def test_a_workload_that_fails_leaves_a_note_and_no_figures(tmp_path: Path, how: str, words: str) -> None:
+    crash = {**stage(), "command": ["{python}", "workload.py", "train", "{events}", how]}
     data = plan_data(stages={"baseline": crash, "port": crash})
     data["workload"] |= {"kind": "training", "service": None, "load": []}
     folder = write_folder(tmp_path / "e", data)
     writer.seal(folder, "owner", TODAY)
-    with pytest.raises(EvalError, match="exit status 3"):
+    with pytest.raises(EvalError, match=words):
         run(folder, ["baseline"], 1, quiet)
     evaluation = load_folder(folder)
     assert [e.kind for e in evaluation.entries] == ["seal", "failure"]

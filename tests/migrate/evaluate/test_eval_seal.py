@@ -239,6 +239,33 @@ def test_a_torn_last_line_is_set_aside(sealed: Path) -> None:
     assert (sealed / "chain.torn").read_bytes() == b'{"seq":2,"ti\n'
 
 
+def test_an_unrecorded_result_is_taken_in_only_as_it_was_written(sealed: Path) -> None:
+    with writer.opened(sealed) as evaluation:
+        entry = writer.record(evaluation, made("port", 0, 100.0))
+    rows = lines(sealed)  # as a kill between file and entry leaves it
+    (sealed / "chain.jsonl").write_bytes(rows[0])
+    (sealed / "chain.head").write_bytes(canonical({"seq": 1, "hash": json.loads(rows[0])["hash"]}))
+    path = sealed / entry.data["path"]
+    good = path.read_bytes()
+    raw = json.loads(good)
+    raw["body"]["loads"][0]["latency_ms"][0] /= 2
+    path.write_bytes(canonical(raw))
+    with pytest.raises(EvalError, match="altered or belongs elsewhere"):
+        writer.add_hours(sealed, "port", 1, "x", "engineer")
+    path.write_bytes(good)
+    writer.add_hours(sealed, "port", 1, "x", "engineer")
+    assert [r.recovered for r in load_folder(sealed).ledgers["port"].results] == [True]
+
+
+def test_numbers_that_are_none_are_refused(sealed: Path, tmp_path: Path) -> None:
+    with pytest.raises(EvalError, match="finite value"):
+        writer.add_answer(sealed, "region", float("nan"), "ticket", "owner")
+    with pytest.raises(EvalError, match="hours above 0"):
+        writer.add_hours(sealed, "port", float("nan"), "x", "engineer")
+    with pytest.raises(ValueError, match="finite number"):
+        write_folder(tmp_path / "b", plan_data(criteria__0__at_least=float("nan")))
+
+
 def test_a_foreign_result_is_refused(sealed: Path, tmp_path: Path) -> None:
     other = write_folder(tmp_path / "other", plan_data(workload__name="other"))
     writer.seal(other, "owner", TODAY)

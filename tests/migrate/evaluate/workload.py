@@ -1,7 +1,7 @@
 """A tiny workload without torch: a text classifier that is right where it knows the word, as a service or as training.
 
 workload.py serve PORT EVENTS [--delay S] [--wrong ID ...] [--device NAME] [--emulated]
-workload.py train EVENTS [--delay S] [--device NAME] [--crash]
+workload.py train EVENTS [--delay S] [--device NAME] [--crash] [--nan]
 """
 
 import argparse
@@ -65,11 +65,14 @@ def train(options: argparse.Namespace) -> None:
     with open(options.events, "a", buffering=1) as file:
         print(json.dumps(identity(options)), file=file)
         print(json.dumps({"event": "ready", "t": time.monotonic()}), file=file)
+        loss = float("nan") if options.nan else 1.0
         for step in range(30):
             if options.crash and step == 3:
                 raise SystemExit(3)
             time.sleep(options.delay)
-            print(json.dumps({"event": "step", "t": time.monotonic(), "items": 8, "loss": 1 / (step + 1)}), file=file)
+            print(
+                json.dumps({"event": "step", "t": time.monotonic(), "items": 8, "loss": loss / (step + 1)}), file=file
+            )
         for n in range(40):
             print(json.dumps({"event": "sample", "id": n, "score": 1.0, "answer": n % 2}), file=file)
 
@@ -85,6 +88,7 @@ if __name__ == "__main__":
     two = commands.add_parser("train")
     two.add_argument("events")
     two.add_argument("--crash", action="store_true")
+    two.add_argument("--nan", action="store_true")
     two.set_defaults(do=train)
     for p in (one, two):
         p.add_argument("--delay", type=float, default=0.001)

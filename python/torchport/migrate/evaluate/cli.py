@@ -40,6 +40,8 @@ def reported() -> Iterator[None]:
         yield
     except EvalError as error:
         raise _quit(str(error)) from error
+    except OSError as error:  # a full disk, a folder that may not be written
+        raise _quit(f"[torchport eval] must be able to read and write its folder, got {error}") from error
 
 
 def _quit(message: str, status: int = 2) -> typer.Exit:

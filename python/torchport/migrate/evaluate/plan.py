@@ -28,7 +28,7 @@ class Family(StrEnum):
 class Strict(BaseModel):
     """A table of the plan: an unknown key is an error, not a silent wish."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Range(Strict):

@@ -90,6 +90,7 @@ def measure(folder: Path, plan: Plan, stage: str, session: str, position: int) -
         process.stop()  # the device writes its report at exit
         report = process.report()
         command = [str(part) for part in process.popen.args]
+        _finite(process, "logits", list(found["logits"].values()))
     logits = found.pop("logits")
     measurement = Measurement(
         stage=stage,
@@ -296,6 +297,8 @@ def _training(plan: Plan, process: Process) -> dict[str, Any]:
     warm = plan.workload.warm_up
     verdict, change = drift(seconds[warm:], plan.workload.drift_limit)
     answered = [e for e in events if e.get("event") == "sample"]
+    _finite(process, "loss", [s["loss"] for s in steps if "loss" in s])
+    _finite(process, "score", [e["score"] for e in answered])
     return {
         "cold": Cold(ready_s=times[0] - process.started, first_result_s=times[1] - process.started),
         "warm_up_s": seconds[:warm],
@@ -308,6 +311,16 @@ def _training(plan: Plan, process: Process) -> dict[str, Any]:
         "samples": [sample(str(e["id"]), float(e["score"]), e.get("answer"), e.get("tokens")) for e in answered],
         "logits": {str(e["id"]): e["logits"] for e in answered if "logits" in e},
     }
+
+
+def _finite(process: Process, what: str, values: list[Any]) -> None:
+    """A start that gives NaN or infinity is a failed one, not a measurement."""
+    try:
+        fine = bool(np.isfinite(np.asarray(values, dtype=np.float64)).all())
+    except (TypeError, ValueError) as error:
+        raise EvalError(f"eval run {process.name}", f"give {what} as numbers of one shape", error) from error
+    if not fine:
+        raise EvalError(f"eval run {process.name}", f"give finite {what}", "NaN or infinity")
 
 
 def starts_left(evaluation: Evaluation) -> dict[str, int]:

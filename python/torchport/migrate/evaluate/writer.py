@@ -7,6 +7,7 @@ the next command takes in; a kill before leaves nothing half done.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -156,6 +157,8 @@ def add_answer(folder: Path, criterion: str, value: float, evidence: str, by: st
         asked = [c.id for c in evaluation.plan.criteria if c.measure == "answer"]
         if criterion not in asked:
             raise EvalError("eval answer", f"name one of {', '.join(asked) or 'no criterion'}", criterion)
+        if not math.isfinite(value):
+            raise EvalError("eval answer", "be given a finite value", value)
         if not evidence.strip():
             raise EvalError("eval answer", "give evidence: an address, a file, a ticket", "none")
         files = {evidence: digest_file(folder / evidence)} if (folder / evidence).is_file() else {}
