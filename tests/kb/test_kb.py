@@ -271,3 +271,35 @@ def test_scan_and_port_results_become_entries(tmp_path: Path) -> None:
     assert {row["kind"] for row in rows} == {"finding", "change"}
     assert "jane" not in json.dumps(rows)
     assert all("sha256:" in row["evidence"] and "rule/CU001" in row["evidence"] for row in rows)
+
+
+def test_check_and_run_results_become_entries(tmp_path: Path) -> None:
+    note = {"code": "float32", "severity": "note", "what": "full precision", "where": "", "advice": "autocast"}
+    crash = {"code": "crash", "severity": "error", "what": "did not finish", "where": "t.py:3", "advice": ""}
+    target = {
+        "target": "tpu:v6e:1x1",
+        "compiles": True,
+        "fits": False,
+        "estimate": {"seconds": 0.25},
+        "findings": [note],
+    }
+    checked = {
+        "schema": "torchport.check/1",
+        "date": "2026-12-01",
+        "script": "t.py",
+        "findings": [crash],
+        "targets": [target],
+    }
+    owed = {"file": "t.py", "line": 2, "what": "Tensor.cuda()", "to": "Tensor.to('tpu')", "rule": "CU001", "count": 4}
+    run_log = {"schema": "torchport.run/1", "redirections": [owed]}
+    for name, data in (("check.json", checked), ("run.json", run_log)):
+        (tmp_path / name).write_text(json.dumps(data))
+        run(tmp_path, "import", str(tmp_path / name))
+    rows = {row["claim"]: row for row in json.loads(run(tmp_path, "export", "--own").stdout)}
+    assert set(rows) == {
+        "t.py in emulation: error crash: did not finish",
+        "t.py on tpu:v6e:1x1: compiles yes, fits no; a step at best 0.25 s, estimate, not measured",
+        "t.py on tpu:v6e:1x1: note float32: full precision Next: autocast",
+        "change still owed: Tensor.cuda() was carried over to Tensor.to('tpu') while running, 4 times",
+    }
+    assert rows["t.py in emulation: error crash: did not finish"]["kind"] == "error"

@@ -60,11 +60,7 @@ class Tools:
             out = Path(folder) / "check.json"
             options = [option for name in targets for option in ("--target", name)]
             done = self._command("check", [*options, "--json", str(out), str(target), *arguments], _limit(seconds))
-            return {
-                "exit_code": done["exit_code"],
-                "result": self._json(out) if out.exists() else None,
-                **_output(done),
-            }
+            return {"exit_code": done["exit_code"], "result": self._result(out), **_output(done)}
 
     def eval_status(self, folder: str = ".") -> dict[str, Any]:
         """Where an evaluation stands: seal, stages, what is wrong with it, the decision."""
@@ -105,7 +101,7 @@ class Tools:
         with tempfile.TemporaryDirectory(prefix="torchport-mcp-") as folder:
             log = Path(folder) / "run.json"
             done = self._command("run", ["--log", str(log), str(target), *arguments], _limit(seconds))
-            owed = self._json(log) if log.exists() else None
+            owed = self._result(log)
         result = {"exit_code": done["exit_code"], "changes_owed": owed, **_output(done)}
         if done["exit_code"] != 0:
             result["explanation"] = self.explain_error(done["output"])
@@ -148,8 +144,13 @@ class Tools:
             return {key: self._cleaned(part) for key, part in value.items()}
         return [self._cleaned(part) for part in value] if isinstance(value, list) else value
 
-    def _json(self, path: Path) -> Any:
-        return self._cleaned(json.loads(path.read_text(encoding="utf-8")))
+    def _result(self, path: Path) -> Any:
+        """What a command wrote, taken into the base where that is allowed; None when it wrote nothing."""
+        if not path.is_file():
+            return None
+        result = self._cleaned(json.loads(path.read_text(encoding="utf-8")))
+        self._add(entries(json.dumps(result).encode(), path.name))
+        return result
 
     def _migrate(self, call: Callable[[Any], Any], keep: bool = True) -> dict[str, Any]:
         """A result of scan or port as JSON, taken into the base where that is allowed."""

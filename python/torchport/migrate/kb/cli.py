@@ -114,7 +114,9 @@ def add(
 
 @app.command("import")
 def import_(
-    paths: Annotated[list[Path], typer.Argument(help="JSON of torchport scan, port or run, or an evaluation folder.")],
+    paths: Annotated[
+        list[Path], typer.Argument(help="JSON of torchport scan, port, run or check, or an evaluation folder.")
+    ],
     db: Db = None,
 ) -> None:
     """Add what result files say: findings, changes, measurements, decisions. Again adds nothing."""

@@ -1,6 +1,6 @@
 """What a result file of TorchPort gives to the knowledge base: findings, changes, measurements, decisions.
 
-Known are the JSON of `torchport scan`, `port` and `run` (by the schema that they name) and evaluation folders.
+Known are the JSON of `torchport scan`, `port`, `run` and `check` (by the schema that they name) and evaluation folders.
 Prompts, answers and names of people in them are left out, texts are redacted.
 """
 
@@ -31,12 +31,12 @@ def entries(raw: bytes, name: str) -> list[Entry]:
         raise ValueError(f"[kb import] {name} must be JSON, got: {err}") from err
     data = clean(data)
     schema = str(data.get("schema_version") or data.get("schema") or "") if isinstance(data, dict) else ""
-    known = {"torchport.scan": _scan, "torchport.port": _port, "torchport.run": _run}
+    known = {"torchport.scan": _scan, "torchport.port": _port, "torchport.run": _run, "torchport.check": _check}
     kind = schema.partition("/")[0]
     if kind not in known:
         raise ValueError(
             f"[kb import] {name} must name a schema of {', '.join(known)}, got {schema or 'none'}. "
-            "Try: torchport scan --format json, the --log of torchport port or run, or an evaluation folder"
+            "Try: torchport scan --format json, --log of torchport port or run, torchport check --json, or an evaluation folder"
         )
     return list(known[kind](data, f"sha256:{hashlib.sha256(raw).hexdigest()}"))
 
@@ -62,6 +62,28 @@ def _run(data: dict[str, Any], evidence: str) -> Iterable[Entry]:
         rule = f" rule/{row['rule']}" if row["rule"] else ""
         claim = f"change still owed: {row['what']} was carried over to {row['to']} while running, {row['count']} times"
         yield make("finding", claim[:1000], f"{row['file']}:{row['line']}", evidence=f"{evidence}{rule}")
+
+
+def _check(data: dict[str, Any], evidence: str) -> Iterable[Entry]:
+    """Findings of the run and of each target; the estimate is one of them, since nothing of it was measured."""
+    words = {True: "yes", False: "no", None: "unknown"}
+    for row in data["findings"]:
+        yield _of_check(data, row, "in emulation", evidence)
+    for target in data["targets"]:
+        compiles, fits = words[target["compiles"]], words[target["fits"]]
+        step = target["estimate"]["seconds"]
+        time = "" if step is None else f"; a step at best {step:.3g} s, estimate, not measured"
+        claim = f"{data['script']} on {target['target']}: compiles {compiles}, fits {fits}{time}"
+        yield make("finding", claim[:1000], "torchport check", date=data["date"], evidence=evidence)
+        for row in target["findings"]:
+            yield _of_check(data, row, f"on {target['target']}", evidence)
+
+
+def _of_check(data: dict[str, Any], row: dict[str, Any], where: str, evidence: str) -> Entry:
+    advice = f" Next: {row['advice']}" if row["advice"] else ""
+    claim = f"{data['script']} {where}: {row['severity']} {row['code']}: {row['what']}{advice}"
+    kind = "error" if row["severity"] == "error" else "finding"
+    return make(kind, claim[:1000], row["where"] or "torchport check", date=data["date"], evidence=evidence)
 
 
 def _evaluation(folder: Path) -> Iterable[Entry]:
