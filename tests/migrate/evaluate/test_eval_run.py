@@ -288,7 +288,7 @@ def test_aiperf(sealed: Path, tmp_path: Path) -> None:
 
 def test_check_is_evidence_and_no_result(sealed: Path, tmp_path: Path) -> None:
     path = tmp_path / "check.json"
-    path.write_text(json.dumps({"schema_version": "torchport.check/1", "targets": []}))
+    path.write_text(json.dumps({"schema": "torchport.check/1", "targets": []}))
     entry = ingest(sealed, "port", path, {})
     evaluation = load_folder(sealed)
     assert entry.kind == "check"

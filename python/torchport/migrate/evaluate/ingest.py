@@ -131,7 +131,7 @@ def kind_of(raw: Any) -> str:
             return "aiperf"
         if {"duration", "completed", "request_throughput", "latencies", "errors"} <= raw.keys():
             return "vllm"
-        if str(raw.get("schema_version", "")).startswith("torchport.check/"):
+        if str(raw.get("schema", "")).startswith("torchport.check/"):
             return "check"
     raise EvalError(
         "eval import",
