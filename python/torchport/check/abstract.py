@@ -1,9 +1,9 @@
 """Abstract execution: one step of a transformers model as a functional graph, from shapes alone.
 
-No weight exists at any time, so the size of a model costs nothing: it is built on the meta device and traced with fake
-tensors of the device, by the same means as torch.compile. Tracing is done twice: once through the model, autograd and the
-optimiser as they are written, then through the result to take the writes out; writes into inputs (parameters, caches)
-become donations.
+No weight exists at any time, so the size of a model costs nothing: it is built on the meta device and traced with
+fake tensors of the device, by the same means as torch.compile. Tracing is done twice: once through the model,
+autograd and the optimiser as they are written, then through the result to take the writes out; writes into inputs
+(parameters, caches) become donations.
 """
 
 from __future__ import annotations
@@ -251,7 +251,8 @@ def _train(model: nn.Module, config: Any, workload: Workload) -> tuple[list[Slot
         pick = lambda values: [values[i] for i in used]
         with torch.no_grad():
             adamw(
-                pick(held[:count]), pick(grads), pick(rest[:count]), pick(rest[count : 2 * count]), [], pick(rest[2 * count :]),
+                pick(held[:count]), pick(grads), pick(rest[:count]), pick(rest[count : 2 * count]), [],
+                pick(rest[2 * count :]),
                 foreach=False, capturable=True, fused=False, amsgrad=False, beta1=0.9, beta2=0.999, lr=LEARNING_RATE,
                 weight_decay=0.01, eps=1e-8, maximize=False,
             )  # fmt: skip

@@ -1,9 +1,9 @@
 """What a step must hold and compute, counted from the configuration alone: no model, no trace, no compiler.
 
-This is the independent check of the memory that compilers report, and the work behind estimates. It knows decoders of the
-Llama kind (grouped queries, gated feed-forward, RMS norms) and mixtures of such feed-forwards, in the notation of the
-literature: h hidden size, L layers, a attention heads, g key-value heads, d head size, i feed-forward size, V vocabulary,
-B sequences, S tokens of each.
+This is the independent check of the memory that compilers report, and the work behind estimates. It knows decoders of
+the Llama kind (grouped queries, gated feed-forward, RMS norms) and mixtures of such feed-forwards, in the notation of
+the literature: h hidden size, L layers, a attention heads, g key-value heads, d head size, i feed-forward size, V
+vocabulary, B sequences, S tokens of each.
 """
 
 from __future__ import annotations

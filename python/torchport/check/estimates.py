@@ -1,8 +1,9 @@
 """Our estimates held against published measurements: the ratio of each, and the error band that every report prints.
 
-`python -m torchport.check.estimates` recomputes everything from estimates.toml and targets.toml; with `--write` it writes
-docs/estimates.md too. The estimate is the one of the reports: the longest of the times that arithmetic, memory and links
-need at the very least. What a published step takes longer than that is the error, and its range is the band.
+`python -m torchport.check.estimates` recomputes everything from estimates.toml and targets.toml; with `--write` it
+writes docs/estimates.md too. The estimate is the one of the reports: the longest of the times that arithmetic, memory
+and links need at the very least. What a published step takes longer than that is the error, and its range is the
+band.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, PositiveFloat, PositiveInt, model_validator
-from torchport.check.targets import Target, target
 
 from torchport.check.abstract import Workload
 from torchport.check.count import Count, Shape, count
+from torchport.check.targets import Target, target
 
 LARGE = 2.0  # a ratio above which an explanation is due
 
@@ -218,16 +219,18 @@ _PAGE = """# Estimates and what was published
 
 <!-- Written by `python -m torchport.check.estimates --write`. Edit estimates.toml and estimates.py, not this. -->
 
-No chip is at hand, so no estimate here was measured by us. An estimate is the longest of three times: arithmetic at the
-chip's peak, memory traffic, traffic between chips. It is what a perfect program would need, so a published step takes longer,
-and by how much is our error band:
+No chip is at hand, so no estimate here was measured by us. An estimate is the longest of three times: arithmetic at
+the chip's peak, memory traffic, traffic between chips. It is what a perfect program would need, so a published step
+takes longer, and by how much is our error band:
 
 {bands}
 
-Over everything: {all}. Reports print the band of their mode. The times are of one step (training) or one token (decode) of
-one device; arithmetic is counted without what rematerialisation repeats and with every pair of tokens in attention, masked or not.
-Where a publication gives tokens/s and no mesh, the estimate is arithmetic alone. MFU is arithmetic at peak over the published
-time, in the same count; publishers who count half of causal attention give less.
+Over everything: {all}. Reports print the band of their mode.
+
+The times are of one step (training) or one token (decode). Arithmetic is counted without what rematerialisation repeats
+and with every pair of tokens in attention, masked or not. Where a publication gives tokens/s and no mesh, the estimate
+is arithmetic alone. MFU is arithmetic at peak over the published time, in the same count; publishers who count half of
+causal attention give less.
 
 | model | software | target | what | published, ms | estimate, ms | ratio | MFU | source |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |

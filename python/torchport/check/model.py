@@ -1,8 +1,8 @@
 """`torchport check --model`: a transformers configuration checked for whole slices, from shapes alone.
 
 abstract (trace) -> sharding (plan) -> emit (one program for all devices) -> compiler (a worker a target) -> the
-compiler's memory beside the independent count. Layers are not compiled one by one: the program holds all of them, written
-out, because that is what a compiled step of PyTorch holds; the partitioner sees one program for all devices.
+compiler's memory beside the independent count. Layers are not compiled one by one: the program holds all of them,
+written out, because that is what a compiled step of PyTorch holds; the partitioner sees one program for all devices.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
-from torchport.check.compiler import CompileResult, Job, compile_many
-from torchport.check.targets import Target, chips, target
-
 from torchport.check import estimates
 from torchport.check.abstract import Step, Workload, WorkloadError, trace
+from torchport.check.compiler import CompileResult, Job, compile_many
 from torchport.check.count import FAMILIES, Count, count
 from torchport.check.emit import Program, emit
 from torchport.check.sharding import Mesh, check
+from torchport.check.targets import Target, chips, target
 
 AGREEMENT = 0.10  # compiler and count may differ by this share
+TILE = 4096  # bytes: TPUs store tensors in tiles of 8 x 128 words, so each tensor may take up to that much more
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Agreement:
     counted: float | None
     program: float
     compiler: float
+    tensors: int
 
     @property
     def deviation(self) -> float:
@@ -42,7 +43,8 @@ class Agreement:
 
     @property
     def ok(self) -> bool:
-        return self.deviation <= AGREEMENT
+        base = self.program if self.counted is None else self.counted
+        return abs(self.compiler - base) <= AGREEMENT * base + TILE * self.tensors
 
 
 @dataclass(frozen=True)
@@ -72,13 +74,14 @@ class ModelCheck:
         memory, counted = self.result.memory, self.counted
         if memory is None:
             return []
-        held = sum(a.shard_bytes for a in self.program.arguments)
-        given = sum(r.shard_bytes for r in self.program.results)
-        rows = [Agreement("arguments", counted and counted.arguments, held, memory.arguments)]
-        rows.append(Agreement("results", None, given, memory.outputs))
-        donated = sum(a.shard_bytes for a in self.program.arguments if a.donated)
-        rows.append(Agreement("donated", None, donated, memory.aliased))
-        return rows
+        taken, given = self.program.arguments, self.program.results
+        donated = [a for a in taken if a.donated]
+        size = lambda placed: sum(p.shard_bytes for p in placed)
+        return [
+            Agreement("arguments", counted and counted.arguments, size(taken), memory.arguments, len(taken)),
+            Agreement("results", None, size(given), memory.outputs, len(given)),
+            Agreement("donated", None, size(donated), memory.aliased, len(donated)),
+        ]
 
     @property
     def countable_temporaries(self) -> float | None:
@@ -112,7 +115,7 @@ class ModelCheck:
             "trace_s": self.trace_s,
             "compile": self.result.model_dump(),
             "fits": self.fits,
-            "memory": [vars(a) | {"deviation": a.deviation} for a in self.agreements],
+            "memory": [vars(a) | {"deviation": a.deviation, "ok": a.ok} for a in self.agreements],
             "counted": vars(self.counted) if self.counted else None,
             "countable_temporaries": self.countable_temporaries,
             "estimate": vars(bounds) | {"seconds": bounds.seconds, "limit": bounds.limit} if bounds else None,

@@ -1,10 +1,11 @@
 """Marks that a traced step carries for the compiler, and rematerialisation, which is made of one of them.
 
-`barrier`: nothing is moved or merged across. `mark`: the value has a role that says how it lies on the devices of a mesh.
+`barrier`: nothing is moved or merged across. `mark`: the value has a role that says how it lies on the devices of a
+mesh.
 
-Rematerialisation: a layer keeps its inputs alone and runs again in the backward pass, as large models are trained. The
-second run hangs behind a barrier together with the gradient that asks for it. Without one the compiler would find that it
-computes what the forward pass has computed, merge the two and keep every intermediate value after all.
+Rematerialisation: a layer keeps its inputs alone and runs again in the backward pass, as large models are trained.
+The second run hangs behind a barrier together with the gradient that asks for it. Without one the compiler would find
+that it computes what the forward pass has computed, merge the two and keep every intermediate value after all.
 """
 
 from __future__ import annotations

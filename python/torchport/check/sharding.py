@@ -1,8 +1,8 @@
 """How a step lies on a mesh of devices: axes dp, fsdp and tp, and one rule a parameter.
 
-Axes are ordered with the one that talks most innermost, so that tp groups are neighbouring device numbers. dp and fsdp
-split the batch; fsdp splits the parameters and what belongs to them as well; tp splits matrices by the plan that the
-model's configuration brings (transformers' tp_plan), else by the usual names of column and row parallel layers.
+Axes are ordered with the one that talks most innermost, so that tp groups are neighbouring device numbers. dp and
+fsdp split the batch; fsdp splits the parameters and what belongs to them as well; tp splits matrices by the plan that
+the model's configuration brings (transformers' tp_plan), else by the usual names of column and row parallel layers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AXES = ("dp", "fsdp", "tp")
 BATCH = ("dp", "fsdp")
 Spec = tuple[tuple[str, ...], ...]  # a dimension: the axes that split it
 
-# Column parallel: outputs are split, so the next row parallel layer, whose inputs are split, needs no exchange before it.
+# Column parallel: outputs are split, so a row parallel layer after it, whose inputs are split, needs no exchange.
 _COLUMN = re.compile(
     r"(q|k|v|qkv|gate|up|gate_up|in)_proj|query(_key_value)?|key|value|c_attn|c_fc|fc1|fc_in|wi(_\d)?|w1|w3"
     r"|intermediate\.dense|dense_h_to_4h|lm_head|embed_out"

@@ -10,8 +10,14 @@ from rich.table import Table
 from torchport.check.model import ModelCheck
 
 
-def _gb(value: float | None) -> str:
-    return "-" if value is None else f"{value / 1e9:,.3f}"
+def _bytes(value: float | None) -> str:
+    """1.234 GB; - for what is not known."""
+    if value is None:
+        return "-"
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= size:
+            return f"{value / size:,.3f} {unit}"
+    return f"{value:.0f} B"
 
 
 def show(checks: Iterable[ModelCheck], out: Console) -> None:
@@ -24,13 +30,21 @@ def show(checks: Iterable[ModelCheck], out: Console) -> None:
             out.print(c.result.words, markup=False, highlight=False)
         if c.result.memory is None:
             continue
-        table = Table("GB on one device", "counted", "program", "compiler", "deviation")
+        table = Table("on one device", "counted", "program", "compiler", "deviation")
         for row in c.agreements:
-            table.add_row(row.what, _gb(row.counted), _gb(row.program), _gb(row.compiler), f"{row.deviation:.2%}")
+            table.add_row(
+                row.what,
+                _bytes(row.counted),
+                _bytes(row.program),
+                _bytes(row.compiler),
+                f"{row.deviation:.2%}" if row.ok else f"[red]{row.deviation:.0%}[/red]",
+            )
         memory = c.result.memory
-        table.add_row("temporaries", _gb(c.countable_temporaries), "-", _gb(memory.temporaries), "at least the count")
-        table.add_row("code", "-", "-", _gb(memory.code), "")
-        table.add_row("total", "-", "-", _gb(memory.total), f"of {_gb(c.target.device_hbm)}")
+        table.add_row(
+            "temporaries", _bytes(c.countable_temporaries), "-", _bytes(memory.temporaries), "at least the count"
+        )
+        table.add_row("code", "-", "-", _bytes(memory.code), "")
+        table.add_row("total", "-", "-", _bytes(memory.total), f"of {_bytes(c.target.device_hbm)}")
         out.print(table)
         if (bounds := c.bounds) is not None:
             out.print(
