@@ -7,7 +7,7 @@ PIP := $(PY) -m pip --disable-pip-version-check
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check format unit pytest conformance bench docs clean eval-demo
+.PHONY: help setup build run test check format unit pytest conformance bench docs clean eval-demo check-large
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1 -/p' $(MAKEFILE_LIST)
@@ -68,6 +68,10 @@ bench: setup  ## benchmarks against torch CPU, tables and JSON in out/
 
 docs: setup  ## write the generated tables of docs/
 	$(PY) tools/tables.py
+	$(PY) -m torchport.check.estimates --write docs/estimates.md
+
+check-large: setup  ## whole models on whole slices through libtpu (20 minutes, needs pip install libtpu), docs/check-large.md
+	$(PY) tests/check/large.py --write docs/check-large.md
 
 format: $(VENV)/.installed  ## format the C++ and Python files in place
 	@find core tests/unit -name '*.cpp' -o -name '*.h' | xargs $(VENV)/bin/clang-format -i

@@ -59,6 +59,8 @@ def problems(found: ModelCheck, seconds: float) -> list[str]:
         for a in found.agreements
         if not a.ok
     ]
+    if found.activations is not None and not found.activations.ok:
+        wrong.append(f"kept activations must agree, got {found.kept} for {found.activations.counted:.0f}")
     if not found.fits:
         wrong.append("must fit")
     countable = found.countable_temporaries or 0.0
@@ -85,21 +87,25 @@ def row(case: Case, found: ModelCheck, seconds: float) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+COLUMNS = (
+    "model", "what", "target", "mesh", "arguments counted", "program", "compiler", "deviation", "donated", "countable",
+    "temporaries", "code", "total", "estimate, ms", "trace", "compile", "all", "host peak, GB",
+)  # fmt: skip
+
 PAGE = """# Whole models on whole slices
 
 <!-- Written by `make check-large`. -->
 
-Measured on {cores} cores and {memory:.0f} GB of memory, without a TPU, with libtpu {libtpu}: trace, emit, partition and compile,
-one workload after another. All layers stand in the program, written out: nothing is extrapolated. Layers are rematerialised in
-training (AdamW, float32 parameters and moments, bfloat16 arithmetic).
+Measured on {cores} cores and {memory:.0f} GB of memory, without a TPU, with libtpu {libtpu}: trace, emit, partition and
+compile, one workload after another. All layers stand in the program, written out: nothing is extrapolated. Layers are
+rematerialised in training (AdamW, float32 parameters and moments, bfloat16 arithmetic).
 
 *counted* comes from the configuration alone (`torchport.check.count`), *program* is the sum over the emitted program's
-arguments, *compiler* is what libtpu reports for one device. *countable* are the inputs that layers keep, gradients and logits:
-temporaries hold them and the compiler's workspace. Estimates are lower bounds, not measured: see [estimates](estimates.md).
-Bytes on one device in GB; times in s.
+arguments, *compiler* is what libtpu reports for one device. *countable* are the inputs that layers keep, gradients and
+logits: temporaries hold them and the compiler's workspace. Estimates are lower bounds, not measured: see
+[estimates](estimates.md). Bytes on one device in GB; times in s.
 
-| model | what | target | mesh | arguments counted | program | compiler | deviation | donated | countable | temporaries | code | total | estimate, ms | trace | compile | all | host peak, GB |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+{head}
 {rows}
 """
 
@@ -132,7 +138,9 @@ def main() -> int:
         from importlib.metadata import version
 
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-        text = PAGE.format(cores=os.cpu_count(), memory=memory, libtpu=version("libtpu"), rows="\n".join(rows))
+        head = f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}"
+        machine = {"cores": os.cpu_count(), "memory": memory, "libtpu": version("libtpu")}
+        text = PAGE.format(**machine, head=head, rows="\n".join(rows))
         part = args.write.with_suffix(".part")
         part.write_text(text, encoding="utf-8")
         part.replace(args.write)

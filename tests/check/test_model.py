@@ -27,7 +27,7 @@ L70B = TINY | {
     "vocab_size": 128256, "hidden_size": 8192, "num_hidden_layers": 80, "num_attention_heads": 64,
     "num_key_value_heads": 8, "intermediate_size": 28672,
 }  # fmt: skip
-WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
+WORKER = (sys.executable, str(Path(__file__).with_name("fake_memory.py")))
 LIMITS = {"command": WORKER, "timeout_s": 60.0}
 
 
@@ -128,3 +128,10 @@ def test_the_smallest_slice():
     assert found is not None
     assert found[0].num_chips == 2
     assert smallest(Workload(TINY, "decode", 1, 8), "v5e")[0].num_chips == 1
+
+
+def test_activations_that_layers_keep(monkeypatch):
+    monkeypatch.setenv("FAKE_MEMORY", memory())
+    [found] = check_model(Workload(TINY, "train", 4, 16), ["tpu:v6e:2x2"], "tp=2,fsdp=2", **LIMITS)
+    assert found.activations.ok
+    assert found.activations.program == found.activations.counted == 4 // 2 * 16 * 32 * 2

@@ -97,6 +97,13 @@ class Step:
     config: Any
 
 
+def kept_activations(step: Step) -> list[Slot]:
+    """What rematerialised layers keep of the forward pass, each value once."""
+    barriers = [n for n in step.graph.graph.nodes if n.target is torch.ops.torchport.barrier.default]
+    kept = dict.fromkeys(value for node in barriers for value in node.args[0][: node.args[1]])
+    return [Slot(n.name, "kept", tuple(n.meta["val"].shape), n.meta["val"].dtype) for n in kept]
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """A transformers config.json."""
     try:

@@ -14,11 +14,11 @@ from math import gcd
 from typing import Any
 
 from torchport.check import estimates
-from torchport.check.abstract import Step, Workload, WorkloadError, trace
+from torchport.check.abstract import Step, Workload, WorkloadError, kept_activations, trace
 from torchport.check.compiler import CompileResult, Job, compile_many
 from torchport.check.count import FAMILIES, Count, count
 from torchport.check.emit import Program, emit
-from torchport.check.sharding import Mesh, check
+from torchport.check.sharding import BATCH, Mesh, check
 from torchport.check.targets import Target, chips, target
 
 AGREEMENT = 0.10  # compiler and count may differ by this share
@@ -57,6 +57,7 @@ class ModelCheck:
     program: Program
     result: CompileResult
     counted: Count | None
+    kept: int  # bytes that rematerialised layers keep, on one device, summed over the program
     trace_s: float
 
     @property
@@ -82,6 +83,13 @@ class ModelCheck:
             Agreement("results", None, size(given), memory.outputs, len(given)),
             Agreement("donated", None, size(donated), memory.aliased, len(donated)),
         ]
+
+    @property
+    def activations(self) -> Agreement | None:
+        """Kept activations, counted and in the program. The compiler reports temporaries as one sum, so it has no part."""
+        if self.counted is None or not self.kept:
+            return None
+        return Agreement("kept activations", self.counted.kept, self.kept, self.kept, 1)
 
     @property
     def countable_temporaries(self) -> float | None:
@@ -117,6 +125,7 @@ class ModelCheck:
             "fits": self.fits,
             "memory": [vars(a) | {"deviation": a.deviation, "ok": a.ok} for a in self.agreements],
             "counted": vars(self.counted) if self.counted else None,
+            "kept_activations": {"counted": self.counted and self.counted.kept, "program": self.kept},
             "countable_temporaries": self.countable_temporaries,
             "estimate": vars(bounds) | {"seconds": bounds.seconds, "limit": bounds.limit} if bounds else None,
             "error_band": self.band,
@@ -168,9 +177,15 @@ def check_model(
     done = lambda job, result: progress(f"{job.target.name}: {result.outcome} in {result.seconds:.0f} s")
     results = compile_many(jobs, on_done=done, **limits)
     return [
-        ModelCheck(t, workload, mesh, program, result, counted(workload, mesh), seconds)
+        ModelCheck(t, workload, mesh, program, result, counted(workload, mesh), _kept(step, mesh), seconds)
         for t, (mesh, program), result in zip(wanted, prepared, results, strict=True)
     ]
+
+
+def _kept(step: Step, mesh: Mesh) -> int:
+    """The batch of what layers keep is split, the rest is whole."""
+    slots = [s for s in kept_activations(step) if len(s.shape) == 3 and s.dtype.is_floating_point and s.shape[0] > 1]
+    return sum(s.bytes for s in slots) // mesh.size(BATCH)
 
 
 def _prepare(step: Step, workload: Workload, wanted: Target, parallel: str | None) -> tuple[Mesh, Program]:

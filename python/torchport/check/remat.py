@@ -21,13 +21,13 @@ ACTIVATIONS = "activations"
 
 
 @torch.library.custom_op("torchport::barrier", mutates_args=())
-def barrier(values: list[Tensor]) -> list[Tensor]:
-    """The same values; nothing is moved or merged across."""
+def barrier(values: list[Tensor], kept: int) -> list[Tensor]:
+    """The same values; nothing is moved or merged across. kept: how many of them a layer keeps for its second run."""
     return [value.clone() for value in values]
 
 
 @barrier.register_fake
-def _(values: list[Tensor]) -> list[Tensor]:
+def _(values: list[Tensor], kept: int) -> list[Tensor]:
     return [torch.empty_like(value) for value in values]
 
 
@@ -62,7 +62,7 @@ class _Rematerialised(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         tensors, count = ctx.saved_tensors, ctx.count
         asked = [i for i, needed in enumerate(ctx.needs_input_grad[2:]) if needed]
-        behind = barrier([*tensors[:count], *(g for g in grads if g is not None)])
+        behind = barrier([*tensors[:count], *(g for g in grads if g is not None)], count)
         again = [t.detach() for t in (*behind[:count], *tensors[count:])]
         for i in asked:
             again[i].requires_grad_()

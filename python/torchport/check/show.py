@@ -39,6 +39,8 @@ def show(checks: Iterable[ModelCheck], out: Console) -> None:
                 _bytes(row.compiler),
                 f"{row.deviation:.2%}" if row.ok else f"[red]{row.deviation:.0%}[/red]",
             )
+        if (kept := c.activations) is not None:
+            table.add_row(kept.what, _bytes(kept.counted), _bytes(kept.program), "-", f"{kept.deviation:.2%}")
         memory = c.result.memory
         table.add_row(
             "temporaries", _bytes(c.countable_temporaries), "-", _bytes(memory.temporaries), "at least the count"
