@@ -30,7 +30,10 @@ def run(*arguments: str):
         ((), "must get one of --train, --prefill and --decode, got 0"),
         (("--train", "--decode"), "must get one of --train, --prefill and --decode, got 2"),
         (("--train", "--dtype", "int4"), "[dtype] must be one of float32, bfloat16, float16, got 'int4'"),
-        (("--train", "--fail-on", "speed"), "[--fail-on] must be a list of compile, fit, count, got speed"),
+        (
+            ("--train", "--fail-on", "speed"),
+            "[--fail-on] must be a list of compile, fit, count, fallback, recompile, got speed",
+        ),
         (("--train", "--parallel", "pp=2"), "[--parallel] must be a list such as tp=8,fsdp=4"),
         (("--train", "--parallel", "tp=2"), "[--parallel] must multiply to the 4 devices of tpu:v6e:2x2, got 2"),
     ],
