@@ -11,7 +11,7 @@ from torchport import migrate
 
 PARTS = {
     "torch": "cuda/memory.py cuda/random.py cuda/graphs.py amp/autocast_mode.py utils/checkpoint.py",
-    "transformers": "trainer_utils.py models/llama/modeling_llama.py",
+    "transformers": "generation/continuous_batching/initialization.py models/llama/modeling_llama.py",
     "sklearn": "utils/_array_api.py",
 }
 LEAST = {"torch": 5, "transformers": 1, "sklearn": 0}  # changes that a port makes

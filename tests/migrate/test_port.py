@@ -72,6 +72,8 @@ def test_rewrites(tmp_path, before, after):
         "import torch\nfast = torch.cuda.is_available()\nif fast:\n    x.cuda()\n",
         "import torch\nx = torch.cuda.Stream()\n",
         "DEVICE = 'cuda'\n",  # no torch here to ask
+        "if found('torch'):\n    import torch\nx = torch.ones(2).cuda()\n",  # torch may not be there
+        "def f():\n    import torch\n    return torch.ones(2).cuda()\n",
         "import torch\nparser.add_argument('--device', choices=['cuda', 'cpu'])\n",
     ],
 )

@@ -60,6 +60,7 @@ class _Collector(cst.CSTVisitor):
         self.spans: dict[cst.CSTNode, tuple[int, int]] = {}
         self.top = Scope(None)
         self.modules: set[str] = set()
+        self.always: dict[str, str] = {}  # imports of the top that no branch and no try stands around
         self._stack: list[cst.CSTNode] = []
         self._scope = [self.top]
 
@@ -93,16 +94,16 @@ class _Collector(cst.CSTVisitor):
                     name = dotted(alias.name) or ""
                     self.modules.add(name)
                     if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
-                        scope.imports[alias.asname.name.value] = name
+                        self._import(alias.asname.name.value, name)
                     else:
-                        scope.imports[name.split(".")[0]] = name.split(".")[0]
+                        self._import(name.split(".")[0], name.split(".")[0])
             case cst.ImportFrom() if not isinstance(node.names, cst.ImportStar):
                 origin = "." * len(node.relative) + (dotted(node.module) or "" if node.module else "")
                 self.modules.add(origin)
                 for alias in node.names:
                     bound = alias.asname.name if alias.asname is not None else alias.name
                     if isinstance(bound, cst.Name):
-                        scope.imports[bound.value] = f"{origin}.{dotted(alias.name)}"
+                        self._import(bound.value, f"{origin}.{dotted(alias.name)}")
             case cst.FunctionDef() | cst.ClassDef():
                 scope.bind(node.name.value)
             case cst.Param():
@@ -117,6 +118,11 @@ class _Collector(cst.CSTVisitor):
             case cst.AsName():
                 if not isinstance(self._stack[-2] if len(self._stack) > 1 else None, cst.ImportAlias):
                     self._bind_target(node.name)
+
+    def _import(self, name: str, full: str) -> None:
+        self._scope[-1].imports[name] = full
+        if len(self._stack) == 3:  # module, line, import
+            self.always[name] = full
 
     def _bind_target(self, target: cst.CSTNode) -> None:
         if isinstance(target, cst.Name):
@@ -160,7 +166,7 @@ class Module:
         collector = _Collector()
         self.tree.visit(collector)
         self.parents, self.scopes, self.nodes = collector.parents, collector.scopes, collector.nodes
-        self.top, self._spans = collector.top, collector.spans
+        self.top, self._spans, self._always = collector.top, collector.spans, collector.always
         roots = {name.split(".")[0] for name in collector.modules}
         self.modules = collector.modules
         self.uses_torch = bool(roots & TORCH_PACKAGES)
@@ -235,13 +241,13 @@ class Module:
 
     @property
     def torch(self) -> str | None:
-        """What `torch` is called at the top of the module, or None where it is not imported there."""
-        return next((name for name, full in self.top.imports.items() if full == "torch"), None)
+        """What `torch` is called in the module, or None where it is not always imported at its top."""
+        return next((name for name, full in self._always.items() if full == "torch"), None)
 
     @property
     def imports_torch(self) -> bool:
-        """Whether the top of the module imports torch or a part of it, so that another import of it costs nothing."""
-        return any(full == "torch" or full.startswith("torch.") for full in self.top.imports.values())
+        """Whether the module always imports torch or a part of it, so that another import of it costs nothing."""
+        return any(full == "torch" or full.startswith("torch.") for full in self._always.values())
 
     # ---- guards ------------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ def port_module(module: Module, hits: list[Hit]) -> str:
     tree = module.tree.visit(_Apply(edits))
     if any(edit.needs_device for made in edits.values() for edit in made):
         tree = _with_device_line(module, tree)
-    elif module.torch is None:
+    elif module.torch is None and any(edit.needs_torch for made in edits.values() for edit in made):
         tree = _with_lines(module, tree, ["import torch"])
     return tree.code
 

@@ -257,9 +257,11 @@ def _by_name(module: Module) -> Iterable[Hit]:
 
 
 def _is_use(module: Module, node: cst.CSTNode) -> bool:
-    """Whether a name is used, not imported, bound or the key of an argument."""
+    """Whether a name is used: not imported, bound, the key of an argument, or the type of something."""
     parent = module.parents.get(node)
     if isinstance(parent, cst.ImportAlias | cst.ImportFrom | cst.AsName):
+        return False
+    if any(isinstance(above, cst.Annotation) for above in module.ancestors(node)):
         return False
     if isinstance(parent, cst.Arg) and parent.keyword is node:
         return False

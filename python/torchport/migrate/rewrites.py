@@ -15,6 +15,7 @@ from torchport.migrate.catalogue import Rule
 from torchport.migrate.module import Module, literal
 
 NAME = "ACCELERATOR"
+WITHOUT_TORCH = ("map_location", "sdpa", "drop_argument", "drop_nccl")  # change arguments and name nothing of torch
 DTYPES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Byte": "uint8"}
 DTYPES |= {"Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64", "Bool": "bool"}
 
@@ -26,6 +27,7 @@ class Edit:
     target: cst.CSTNode
     build: Callable[[cst.CSTNode], cst.CSTNode]
     needs_device: bool = False
+    needs_torch: bool = True
 
 
 def device_line(torch: str, name: str) -> str:
@@ -41,11 +43,16 @@ def device_name(module: Module) -> str:
 
 def edits_for(module: Module, rule: Rule, node: cst.CSTNode) -> list[Edit]:
     """The edits of a hit; none where a person has to look."""
+    if rule.rewrite in WITHOUT_TORCH:
+        edits = _BUILDERS[rule.rewrite](module, node)
+        for edit in edits:
+            edit.needs_torch = False
+        return edits
     if not module.imports_torch:
         return []
     if rule.rename:
         full = module.resolve(node)
-        if full not in rule.rename or isinstance(node, cst.ImportAlias):
+        if full not in rule.rename:
             return []
         new = rule.rename[full].replace("torch", module.torch or "torch", 1)
         return [Edit(node, lambda old: _keep_parens(old, cst.parse_expression(new)))]
