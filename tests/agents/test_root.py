@@ -1,10 +1,13 @@
 """What an agent's tools may touch: below the root, without links, and nothing to write unless allowed."""
 
+import os
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from torchport.migrate.agents import process
 from torchport.migrate.agents.root import Refused, Root
 from torchport.migrate.agents.tools import Tools
 
@@ -94,17 +97,30 @@ def test_time_limits(folder: Path) -> None:
 
 
 def test_a_program_that_does_not_end_is_stopped_with_what_it_started(folder: Path) -> None:
-    mark = folder / "alive"
-    (folder / "child.py").write_text("import pathlib, time\ntime.sleep(12)\npathlib.Path('alive').touch()\n")
-    (folder / "slow.py").write_text(
-        "import subprocess, sys, time\n"
-        "subprocess.Popen([sys.executable, 'child.py'])\nprint('started', flush=True)\ntime.sleep(60)\n"
-    )
-    started = time.monotonic()
-    with pytest.raises(Refused, match=r"must end within 8 s.*started"):
-        Tools(Root(folder, write=True)).run("slow.py", [], 8)
-    time.sleep(max(0, 14 - (time.monotonic() - started)))
-    assert not mark.exists()
+    beat = folder / "beat"
+    child = "import pathlib, time\nwhile True: pathlib.Path('beat').touch(); time.sleep(0.05)"
+    parent = f"import subprocess, sys\nprint('started', flush=True)\nsubprocess.run([sys.executable, '-c', {child!r}])"
+    with pytest.raises(process.Overran) as stopped:
+        process.run([sys.executable, "-c", parent], folder, os.environ, 3)
+    assert stopped.value.output == b"started\n"
+    last = beat.stat().st_mtime
+    time.sleep(0.5)
+    assert beat.stat().st_mtime == last
+
+
+def test_a_program_that_ends_is_heard(folder: Path) -> None:
+    code = "import os, sys; print(os.getcwd()); print('e', file=sys.stderr); sys.exit(3)"
+    status, output = process.run([sys.executable, "-c", code], folder, {}, 60)
+    assert (status, sorted(output.decode().split())) == (3, sorted([str(folder), "e"]))
+
+
+def test_an_overrun_is_told_to_the_agent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise process.Overran(f"{folder}/inner: jane@example.com waits".encode())
+
+    monkeypatch.setattr(process, "run", never)
+    with pytest.raises(Refused, match=r"must end within 9 s, got no end\. It said: inner: <e-mail> waits"):
+        Tools(Root(folder, write=True)).run("inner/a.py", [], 9)
 
 
 def test_secrets_in_code_do_not_reach_the_agent_and_the_result_stays_whole(folder: Path) -> None:

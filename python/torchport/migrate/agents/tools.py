@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from torchport.migrate import errors
+from torchport.migrate.agents import process
 from torchport.migrate.agents.root import Refused, Root
 from torchport.migrate.errors.answer import answers
 from torchport.migrate.kb.entry import Entry, make
@@ -112,25 +111,15 @@ class Tools:
     def _command(self, name: str, arguments: list[str], seconds: float) -> dict[str, Any]:
         """One `torchport` command in a process of its own, its words redacted."""
         environment = {k: v for k, v in os.environ.items() if k in _PASSED or k.startswith(_PREFIXES)}
-        with subprocess.Popen(
-            [sys.executable, "-m", "torchport.cli", name, *arguments],
-            cwd=self.root.folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that what it starts can be stopped with it
-        ) as process:
-            try:
-                said, _ = process.communicate(timeout=seconds)
-            except subprocess.TimeoutExpired as err:
-                os.killpg(process.pid, signal.SIGKILL)
-                words = self._clean(process.communicate()[0].decode(errors="replace"))[-2000:]
-                raise Refused(
-                    f"[mcp] torchport {name} must end within {seconds:g} s, got no end. It said: {words}"
-                ) from err
-        output = self._clean(said.decode(errors="replace"))
-        return {"exit_code": process.returncode, "output": output}
+        command = [sys.executable, "-m", "torchport.cli", name, *arguments]
+        try:
+            code, said = process.run(command, self.root.folder, environment, seconds)
+        except process.Overran as err:
+            words = self._clean(err.output.decode(errors="replace"))[-2000:]
+            raise Refused(
+                f"[mcp] torchport {name} must end within {seconds:g} s, got no end. It said: {words}"
+            ) from err
+        return {"exit_code": code, "output": self._clean(said.decode(errors="replace"))}
 
     def _clean(self, text: str) -> str:
         """Without the root's place on this machine, persons and keys."""
