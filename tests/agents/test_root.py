@@ -130,3 +130,20 @@ def test_secrets_in_code_do_not_reach_the_agent_and_the_result_stays_whole(folde
     assert any(finding["rule"] == "CU001" for finding in result["findings"])
     assert "jane" not in str(result)
     assert "abcdefgh" not in str(result)
+
+
+def test_a_scripts_arguments_are_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that an agent cannot have TorchPort itself write a file outside the root."""
+    commands: list[list[str]] = []
+
+    def noted(command: list[str], *_: object) -> tuple[int, bytes]:
+        commands.append(command)
+        return 0, b""
+
+    monkeypatch.setattr(process, "run", noted)
+    tools = Tools(Root(folder, write=True))
+    tools.run("inner/a.py", ["--log", "/tmp/elsewhere"])
+    tools.check("inner/a.py", ["tpu:v6e:1x1"], ["--json", "/tmp/elsewhere"])
+    for command, option in zip(commands, ("--log", "--json"), strict=True):
+        own = command[command.index("--") + 1 :]
+        assert own == [str(folder / "inner" / "a.py"), option, "/tmp/elsewhere"]

@@ -58,7 +58,9 @@ class Tools:
         with tempfile.TemporaryDirectory(prefix="torchport-mcp-") as folder:
             out = Path(folder) / "check.json"
             options = [option for name in targets for option in ("--target", name)]
-            done = self._command("check", [*options, "--json", str(out), str(target), *arguments], _limit(seconds))
+            done = self._command(
+                "check", [*options, "--json", str(out), "--", str(target), *arguments], _limit(seconds)
+            )
             return {"exit_code": done["exit_code"], "result": self._result(out), **_output(done)}
 
     def eval_status(self, folder: str = ".") -> dict[str, Any]:
@@ -99,7 +101,7 @@ class Tools:
         self.root.may_write("running a script")
         with tempfile.TemporaryDirectory(prefix="torchport-mcp-") as folder:
             log = Path(folder) / "run.json"
-            done = self._command("run", ["--log", str(log), str(target), *arguments], _limit(seconds))
+            done = self._command("run", ["--log", str(log), "--", str(target), *arguments], _limit(seconds))
             owed = self._result(log)
         result = {"exit_code": done["exit_code"], "changes_owed": owed, **_output(done)}
         if done["exit_code"] != 0:
