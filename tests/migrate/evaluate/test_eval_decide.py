@@ -257,12 +257,21 @@ def test_recheck(sealed: Path) -> None:
     ] is False
 
 
+# Columns of feature level "Mandatory" in FOCUS 1.2 (github.com/FinOps-Open-Cost-and-Usage-Spec/FOCUS_Spec, tag v1.2).
+MANDATORY = set(
+    "BilledCost BillingAccountId BillingAccountName BillingCurrency BillingPeriodEnd BillingPeriodStart ChargeCategory "
+    "ChargeClass ChargeDescription ChargePeriodEnd ChargePeriodStart ContractedCost EffectiveCost InvoiceIssuerName ListCost "
+    "PricingQuantity PricingUnit ProviderName PublisherName ServiceCategory ServiceName".split()
+)
+
+
 def test_focus_rows_add_up_to_the_month(sealed: Path) -> None:
     record_all(sealed)
     answer_all(sealed)
     found = decided(sealed)
     evaluation = load_folder(sealed)
     exported = rows(evaluation.plan, evaluation.prices, found, TODAY)
+    assert MANDATORY <= set(exported[0])
     for side in ("baseline", "target"):
         total = sum(r["BilledCost"] for r in exported if f"the {side}:" in r["ChargeDescription"])
         assert total == pytest.approx(found["cost"]["whole"]["month_cost"][side], abs=0.02)

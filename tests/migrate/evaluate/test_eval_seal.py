@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from toy_evaluation import TODAY, day, edit, made, plan_data, record_all, write_folder
+from toy_evaluation import TODAY, day, edit, made, plan_data, price, record_all, write_folder
 
 from torchport.migrate.evaluate import EvalError, TamperError, load_folder, writer
 from torchport.migrate.evaluate.chain import Chain, entry_hash
@@ -53,6 +53,19 @@ def test_sealing_twice_is_refused(sealed: Path) -> None:
     with pytest.raises(EvalError, match="not sealed yet"):
         writer.seal(sealed, "owner", TODAY)
     assert load_folder(sealed).findings == []
+
+
+def test_a_price_of_another_region_cannot_be_sealed(tmp_path: Path) -> None:
+    prices = [price("old", 10.0), price("new", 2.0, region="us-central1")]
+    folder = write_folder(tmp_path / "a", plan_data(), prices)
+    with pytest.raises(EvalError, match=r"price new\] must be a price of here .*, got us-central1"):
+        writer.seal(folder, "owner", TODAY)
+
+
+def test_a_plan_without_a_quality_gate_cannot_be_sealed(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "a", plan_data(criteria__2__measure="answer"))
+    with pytest.raises(EvalError, match="hold a gate on quality_non_inferior"):
+        writer.seal(folder, "owner", TODAY)
 
 
 def test_unknown_measure_and_missing_family(tmp_path: Path) -> None:

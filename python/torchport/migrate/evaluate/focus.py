@@ -55,6 +55,7 @@ def _platform(
     return [
         {
             "BillingAccountId": plan.workload.name,
+            "BillingAccountName": plan.workload.name,
             "BillingCurrency": plan.evaluation.currency,
             "BillingPeriodStart": f"{start.isoformat()}T00:00:00Z",
             "BillingPeriodEnd": f"{end.isoformat()}T00:00:00Z",

@@ -34,6 +34,9 @@ def check_measures(plan: Plan) -> None:
             raise EvalError(
                 f"criteria {criterion.id}", f"name {ANSWER} or one of {', '.join(MEASURES)}", criterion.measure
             )
+    if not any(c.kind == "gate" and c.measure == quality_non_inferior.__name__ for c in plan.criteria):
+        wanted = f"hold a gate on {quality_non_inferior.__name__}: a result that fails quality is not a usable one"
+        raise EvalError("criteria", wanted, "none")
 
 
 @measure

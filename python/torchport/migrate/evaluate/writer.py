@@ -107,9 +107,13 @@ def _fix(evaluation: Evaluation, kind: str, facts: dict[str, Any], today: date) 
     prices = load_prices(folder / plan.cost.prices)
     check_prices(prices, plan.evaluation.currency, plan.cost.max_price_age_days, today)
     for where, side in (("cost.baseline", plan.cost.baseline), ("cost.target", plan.cost.target)):
-        find_price(prices, side.price, f"{where}.price")
+        rows = [find_price(prices, side.price, f"{where}.price")]
         if side.commitment:
-            find_price(prices, side.commitment.price, f"{where}.commitment.price")
+            rows.append(find_price(prices, side.commitment.price, f"{where}.commitment.price"))
+        for row in rows:
+            if row.region not in plan.conditions.regions:
+                allowed = f"be a price of {', '.join(plan.conditions.regions)} (conditions.regions)"
+                raise EvalError(f"{where} price {row.id}", allowed, row.region)
     files = {name: _sha(folder / name) for name in workload_files(plan)}
     if missing := [name for name, sha in files.items() if sha is None]:
         raise EvalError(f"eval {kind}", f"find the workload's files below {folder}", f"no {', '.join(missing)}")
