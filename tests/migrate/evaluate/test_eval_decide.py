@@ -258,10 +258,13 @@ def test_recheck(sealed: Path) -> None:
 
 
 # Columns of feature level "Mandatory" in FOCUS 1.2 (github.com/FinOps-Open-Cost-and-Usage-Spec/FOCUS_Spec, tag v1.2).
-MANDATORY = set(
-    "BilledCost BillingAccountId BillingAccountName BillingCurrency BillingPeriodEnd BillingPeriodStart ChargeCategory "
-    "ChargeClass ChargeDescription ChargePeriodEnd ChargePeriodStart ContractedCost EffectiveCost InvoiceIssuerName ListCost "
-    "PricingQuantity PricingUnit ProviderName PublisherName ServiceCategory ServiceName".split()
+MANDATORY = {
+    "BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd",
+    "BillingPeriodStart", "ChargeCategory", "ChargeClass", "ChargeDescription", "ChargePeriodEnd",
+    "ChargePeriodStart", "ContractedCost", "EffectiveCost", "InvoiceIssuerName", "ListCost",
+    "PricingQuantity", "PricingUnit", "ProviderName", "PublisherName", "ServiceCategory",
+    "ServiceName",
+}  # fmt: skip
 )
 
 
