@@ -230,5 +230,25 @@ TEST(Function, ReducePrecisionAndCustomCall) {
   EXPECT_NE(q.b.finish({call}).find("call_target_name = \"nobody\""), std::string::npos);
 }
 
+TEST(Function, BarriersAndPlacementsKeepValues) {
+  Program p;
+  const Value x = p.in(array(Dtype::f32, {2}, {1, 2})), y = p.in(array(Dtype::i32, {1}, {3}));
+  const Values behind = p.b.optimization_barrier({p.b.sharding(x, "{replicated}"), y});
+  ASSERT_EQ(behind.size(), 2u);
+  EXPECT_EQ(behind[1].type(), y.type());
+  EXPECT_VALUES(p.run({p.b.add(behind[0], behind[0])}), {2, 4});
+}
+
+TEST(Function, PlacementStandsOnArgumentsAndResults) {
+  Builder b;
+  const Value x = b.argument({Dtype::f32, {4}}), y = b.argument({Dtype::f32, {4}});
+  b.alias(0, 0);
+  const std::string text = b.finish({b.add(x, y)}, "main", {2, {"{devices=[2]<=[2]}"}, {"{replicated}"}});
+  EXPECT_NE(text.find("mhlo.num_partitions = 2 : i32"), std::string::npos);
+  EXPECT_NE(text.find("{mhlo.sharding = \"{devices=[2]<=[2]}\", tf.aliasing_output = 0 : i32}"), std::string::npos);
+  EXPECT_NE(text.find("-> (tensor<4xf32> {mhlo.sharding = \"{replicated}\"})"), std::string::npos);
+  EXPECT_EQ(b.finish({x}).find("mhlo"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace torchport::hlo
