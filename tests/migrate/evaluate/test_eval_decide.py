@@ -265,7 +265,6 @@ MANDATORY = {
     "PricingQuantity", "PricingUnit", "ProviderName", "PublisherName", "ServiceCategory",
     "ServiceName",
 }  # fmt: skip
-)
 
 
 def test_focus_rows_add_up_to_the_month(sealed: Path) -> None:
