@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from typer.testing import CliRunner
 
+from torchport import migrate
 from torchport.cli import app
 
 DEVICE = torch._C._get_privateuse1_backend_name()
@@ -133,11 +134,16 @@ def test_torch_is_as_before_afterwards(tmp_path):
 
 
 def test_demo_trains_unmodified(tmp_path):
-    done = run(DEMO / "train.py", "--out", tmp_path / "model.pt", cwd=tmp_path)
+    log = tmp_path / "log.json"
+    done = run(DEMO / "train.py", "--out", tmp_path / "model.pt", cwd=tmp_path, log=log)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["device"] == DEVICE
     assert result["accuracy"] >= 0.9
+    findings = migrate.verified(migrate.scan_tree(DEMO), log.read_text()).findings
+    shown = {f.rule for f in findings if f.verified_by}
+    assert shown >= {"CU001", "CU016", "CU017", "CU018", "CU044"}
+    assert not any(f.verified_by for f in findings if f.path == "service.py")  # not run
 
 
 def test_bad_script(tmp_path):

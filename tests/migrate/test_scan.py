@@ -151,6 +151,23 @@ def test_unreadable_files_are_named_and_lose_nothing_else(tmp_path):
     assert "not read: broken.py" in invoke("scan", tmp_path).output
 
 
+def test_deep_nesting_and_odd_escapes_disturb_nothing(tmp_path, capfd):
+    (tmp_path / "deep.py").write_text("import torch\nx = " + "(" * 150 + "1" + ")" * 150 + " + 1" * 3000 + "\n")
+    (tmp_path / "escape.py").write_text("import torch\nx = '\\d'\ntorch.cuda.synchronize()\n")
+    result = migrate.scan_tree(tmp_path)
+    assert [u.path for u in result.unread] == ["deep.py"]
+    assert [f.path for f in result.findings] == ["escape.py"]
+    assert capfd.readouterr().err == ""
+
+
+def test_links_are_not_followed(tmp_path):
+    outside = tmp_path / "outside.py"
+    outside.write_text("import torch\ntorch.cuda.synchronize()\n")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "link.py").symlink_to(outside)
+    assert migrate.scan_tree(tmp_path / "root").files == 0
+
+
 def test_generated_folders_are_left_out(tmp_path):
     for folder in (".venv", "node_modules", ".git"):
         (tmp_path / folder).mkdir()

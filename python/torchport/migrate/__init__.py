@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torchport.migrate.api import port, scan, scan_tree, write_atomically
     from torchport.migrate.catalogue import Rule
-    from torchport.migrate.findings import Change, Finding, PortResult, ScanResult, Unread
+    from torchport.migrate.findings import Change, Finding, PortResult, ScanResult, Unread, verified
 
 __all__ = [
     "Change",
@@ -25,6 +25,7 @@ __all__ = [
     "port",
     "scan",
     "scan_tree",
+    "verified",
     "write_atomically",
 ]
 
@@ -32,7 +33,7 @@ _REQUIRED = ("libcst", "nbformat", "pydantic")
 _HOMES = {
     "api": ("port", "scan", "scan_tree", "write_atomically"),
     "catalogue": ("Rule",),
-    "findings": ("Change", "Finding", "PortResult", "ScanResult", "Unread"),
+    "findings": ("Change", "Finding", "PortResult", "ScanResult", "Unread", "verified"),
 }
 
 

@@ -121,17 +121,20 @@ def _read(path: Path, name: str, kind: str, device: str) -> _File:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             text = file.read()
-    except UnicodeDecodeError as err:
-        return _File([], [], "", "", [f"must be UTF-8: {err.reason} at byte {err.start}"])
-    try:
         if kind == "python":
             return _python(text, name, path.parent)
         if kind == "notebook":
             return _notebook(text, name, path.parent, device)
+    except UnicodeDecodeError as err:
+        return _File([], [], "", "", [f"must be UTF-8: {err.reason} at byte {err.start}"])
+    except OSError as err:
+        return _File([], [], "", "", [f"must be readable: {err.strerror}"])
+    except notebook.NotANotebookError as err:
+        return _File([], [], text, text, [str(err)])
     except cst.ParserSyntaxError as err:
         return _File([], [], text, text, [f"must be Python: {err.message}, line {err.raw_line}"])
-    except ValueError as err:
-        return _File([], [], text, text, [str(err)])
+    except RecursionError:
+        return _File([], [], text, text, ["must be nested less deeply than Python's limit of recursion"])
     hits = scan_text(kind, text, device)
     lines = text.splitlines()
     found = [_of_text(hit, name, lines[hit.line - 1]) for hit in hits]

@@ -67,6 +67,9 @@ def scan(
     format: Annotated[Format, typer.Option(help="How the findings are written.")] = Format.table,
     output: Annotated[Path | None, typer.Option(help="The file to write to; without it, the screen.")] = None,
     guarded: Annotated[bool, typer.Option(help="Show places that only CUDA reaches, too.")] = True,
+    seen_in: Annotated[
+        Path | None, typer.Option(help="The log of a torchport run in this folder: what it met counts as verified.")
+    ] = None,
     fail: Annotated[
         bool, typer.Option("--fail", help="Exit with 1 if anything of the port set is found, for CI.")
     ] = False,
@@ -79,7 +82,9 @@ def scan(
     try:
         with err.status("scanning") as status:
             result = migrate.scan_tree(path, _watch(status))
-    except (FileNotFoundError, ValueError) as error:
+        if seen_in is not None:
+            result = migrate.verified(result, seen_in.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise _quit(error) from error
     if not guarded:
         result = result.model_copy(update={"findings": [f for f in result.findings if not f.guarded]})
@@ -109,8 +114,13 @@ def port(
     try:
         with err.status("rewriting") as status:
             result = migrate.port(path, apply, device, _watch(status))
-    except (FileNotFoundError, ValueError, PermissionError) as error:
+    except (FileNotFoundError, ValueError) as error:
         raise _quit(error) from error
+    except OSError as error:
+        raise _quit(
+            f"[port] must be able to write below {path}, got {error.strerror}: {error.filename}. "
+            "Every file is whole, old or new. Try: mend that and run the same command again"
+        ) from error
     if sys.stdout.isatty() and result.diff:
         out.print(Syntax(result.diff, "diff", background_color="default"))
     else:

@@ -62,7 +62,7 @@ def kind_of(path: Path) -> str | None:
 
 
 def walk(root: Path) -> Iterator[tuple[Path, str]]:
-    """The files below root that a scan reads, in a fixed order, with their kinds. Links to folders are not followed."""
+    """The files below root that a scan reads, in a fixed order, with their kinds. Links are not followed."""
     if root.is_file():
         kind = kind_of(root)
         if kind is None:
@@ -79,5 +79,5 @@ def walk(root: Path) -> Iterator[tuple[Path, str]]:
         folders[:] = sorted(name for name in folders if name not in SKIPPED)
         for name in sorted(names):
             path = Path(folder, name)
-            if path.is_file() and (kind := kind_of(path)) is not None:
+            if path.is_file() and not path.is_symlink() and (kind := kind_of(path)) is not None:
                 yield path, kind

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 from pydantic import BaseModel, ConfigDict
 
 from torchport.migrate.catalogue import Automation, Effect, Effort, Set, catalogue
 
 SCHEMA = "torchport.scan/1"  # raised when a field changes its meaning or goes
 PORT_SCHEMA = "torchport.port/1"
+RUN_SCHEMA = "torchport.run/1"
 
 
 class Finding(BaseModel):
@@ -72,6 +76,25 @@ class ScanResult(BaseModel):
     files: int
     findings: list[Finding]
     unread: list[Unread]
+
+
+def verified(result: ScanResult, log: str) -> ScanResult:
+    """The result with the id of a run at every finding that the run met; log is the text of `torchport run --log`.
+
+    The places agree where the scan was given the script's folder. ValueError where log is something else.
+    """
+    try:
+        record = json.loads(log)
+        met = {(row["file"], row["line"]) for row in record["redirections"]}
+        if record["schema"] != RUN_SCHEMA:
+            raise ValueError(record["schema"])
+    except (ValueError, KeyError, TypeError) as err:
+        raise ValueError(f"[scan] the run's log must be JSON with schema {RUN_SCHEMA}, got: {err}") from err
+    run = hashlib.sha256(log.encode()).hexdigest()[:12]
+    findings = [
+        f.model_copy(update={"verified_by": f"run {run}"}) if (f.path, f.line) in met else f for f in result.findings
+    ]
+    return result.model_copy(update={"findings": findings})
 
 
 class Change(BaseModel):

@@ -18,6 +18,10 @@ _MAGIC_LINE = re.compile(r"^(\s*)((?:[\w, ]+=\s*)?[!%](?![=\s(]).*|\?{0,2}[\w.]+
 _SHELL_CELL = re.compile(r"^%%(bash|sh|script\s+bash|script\s+sh)\b")
 
 
+class NotANotebookError(ValueError):
+    """A file that is no notebook, or none in Python."""
+
+
 @dataclass
 class Notebook:
     """The raw JSON, and what its cells hold: one Python source, and shell lines with their cells."""
@@ -37,15 +41,15 @@ class Notebook:
 
 
 def read(text: str) -> Notebook:
-    """Reads a notebook; ValueError where it is none, or not one in Python."""
+    """Reads a notebook; NotANotebookError where it is none, or not one in Python."""
     try:
         raw = json.loads(text)
         nbformat.validate(nbformat.from_dict(raw))
     except (json.JSONDecodeError, nbformat.ValidationError) as err:
-        raise ValueError(f"must be a notebook: {str(err).splitlines()[0]}") from err
+        raise NotANotebookError(f"must be a notebook: {str(err).splitlines()[0]}") from err
     language = raw.get("metadata", {}).get("kernelspec", {}).get("language", "python")
     if language != "python":
-        raise ValueError(f"must be a notebook in Python, got one in {language}")
+        raise NotANotebookError(f"must be a notebook in Python, got one in {language}")
     indent = re.match(r"\{\n([ \t]+)", text)
     book = Notebook(raw, indent.group(1) if indent else 1, text.isascii())
     parts: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -53,7 +54,12 @@ def may_match(source: str) -> bool:
 
 def scan_module(module: Module, folder: Path | None = None) -> list[Hit]:
     """All hits of a module in the order of the source; folder is where its neighbours lie, to tell a local `cuda.py`."""
-    hits = [*_by_checks(module), *_by_import(module, folder), *_by_call(module), *_by_name(module), *_by_string(module)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's own, about escapes in the strings that are looked at
+        hits = [
+            *(*_by_checks(module), *_by_import(module, folder), *_by_call(module)),
+            *(*_by_name(module), *_by_string(module)),
+        ]
     claims = {n: hit.rule.id for hit in hits for n in device_checks.claims_of(module, hit.rule.id, hit.node)}
     seen: set[tuple[str, cst.CSTNode]] = set()
     lines: dict[tuple[str, int], Hit] = {}

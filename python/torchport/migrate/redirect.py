@@ -26,9 +26,9 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from torchport.migrate.findings import RUN_SCHEMA
 from torchport.migrate.python_scan import rule_of_name
 
-SCHEMA = "torchport.run/1"
 CUDA = re.compile(r"^cuda(:(\d+))?$")
 TYPE = re.compile(r"^torch\.cuda\.(\w+)Tensor$")
 HARMLESS = ("torch.cuda.nvtx.", "torch.cuda.set_per_process_memory_fraction", "torch.cuda.profiler.")
@@ -359,7 +359,7 @@ def run_script(script: Path, arguments: list[str], log: Path | None) -> int:
         if log is not None:
             from torchport.migrate.api import write_atomically
 
-            record = {"schema": SCHEMA, "script": script.name, "arguments": arguments, "device": ledger.device}
+            record = {"schema": RUN_SCHEMA, "script": script.name, "arguments": arguments, "device": ledger.device}
             record |= {"exit_status": status, "redirections": rows}
             write_atomically(log, json.dumps(record, indent=2) + "\n")
         _summarise(rows, ledger.device)
