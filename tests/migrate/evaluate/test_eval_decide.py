@@ -62,6 +62,15 @@ def test_quality_gate(sealed: Path) -> None:
     assert found["stages"]["port"]["quality"]["flips_worse"] == 6
 
 
+def test_one_bad_start_is_not_enough_to_fail_a_measured_gate(sealed: Path) -> None:
+    answer_all(sealed)
+    with writer.opened(sealed) as evaluation:
+        writer.record(evaluation, made("baseline", 0, 100.0))
+        writer.record(evaluation, made("port", 1, 100.0, wrong=50))
+    with pytest.raises(EvalError, match="port: 1 counted starts of 5"):
+        decided(sealed)
+
+
 def test_a_failed_gate_needs_no_measurement(sealed: Path) -> None:
     answer_all(sealed, region=0.0)
     found = decided(sealed)

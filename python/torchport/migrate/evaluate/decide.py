@@ -82,8 +82,10 @@ def judge(a: Analysis) -> dict[str, Any]:
     points = (
         None if any(s["points"] is None for s in scores) else sum(s["points"] * s["weight"] for s in scores) / total
     )
-    fatal = [g["id"] for g in gates if g["passed"] is False and g["on_fail"] == "not_worthwhile"]
-    partial = [g["id"] for g in gates if g["passed"] is False and g["on_fail"] == "keep_two"]
+    # A measured gate fails on the starts that the rules ask for; a person's answer needs none.
+    sound = [g for g in gates if g["passed"] is False and (g["measure"] == ANSWER or not a.missing)]
+    fatal = [g["id"] for g in sound if g["on_fail"] == "not_worthwhile"]
+    partial = [g["id"] for g in sound if g["on_fail"] == "keep_two"]
     wanting = [f"gate {g['id']} has no value" for g in gates if g["passed"] is None] + a.missing
     wanting += [f"score {s['id']} has no value" for s in scores if s["points"] is None]
     wanting += [] if a.value else ["no capacity to count cost with"]
