@@ -37,6 +37,14 @@ def ported(tmp_path, text, name="a.py"):
         ('d = "cuda" if torch.cuda.is_available() else "cpu"', "d = ACCELERATOR.type"),
         ('torch.device("cuda:0" if torch.cuda.is_available() else "cpu")', "torch.device(ACCELERATOR.type, 0)"),
         ("ok = torch.cuda.is_available()", "ok = torch.accelerator.is_available()"),
+        (
+            "use_cuda = not no_cuda and torch.cuda.is_available()",
+            "use_cuda = not no_cuda and torch.accelerator.is_available()",
+        ),
+        (
+            'torch.load("a", map_location={"cuda:0": "cuda:1"})',
+            'torch.load("a", map_location={"cuda:0": f"{ACCELERATOR.type}:1"})',
+        ),
         ("torch.cuda.synchronize()", "torch.get_device_module(ACCELERATOR).synchronize()"),
         ("torch.cuda.manual_seed_all(s)", "torch.manual_seed(s)"),
         ("with torch.cuda.amp.autocast(False): pass", "with torch.autocast(ACCELERATOR.type, enabled=False): pass"),

@@ -181,6 +181,8 @@ def _is_device(module: Module, node: cst.SimpleString) -> bool:
     match parent:
         case cst.Arg():
             return _is_device_argument(module, parent, node)
+        case cst.DictElement() if DEVICE.match(literal(parent.key) or ""):  # map_location={"cuda:0": "cuda:1"}
+            return not _is_key(module, parent, node)
         case cst.Assign() | cst.AnnAssign() | cst.Param() | cst.DictElement():
             return bool(DEVICE_NAME.search(_target(module, parent, node)))
         case cst.Return():

@@ -15,6 +15,7 @@ from torchport.migrate import device_checks, loop_checks, shape_checks
 from torchport.migrate.catalogue import Argument, Rule, any_of, catalogue
 from torchport.migrate.module import TORCH_PACKAGES, Module, literal
 from torchport.migrate.rewrites import Edit, edits_for
+from torchport.migrate.text_scan import rules_of_package, shell_rules
 
 CHECKS = {**device_checks.CHECKS, **loop_checks.CHECKS, **shape_checks.CHECKS}
 SUBORDINATE = ("CU002", "CU004", "CU008")  # named only where no more telling rule speaks for the place
@@ -69,7 +70,8 @@ def scan_module(module: Module, folder: Path | None = None) -> list[Hit]:
             continue
         seen.add((hit.rule.id, hit.node))
         optional = isinstance(hit.node, cst.ImportFrom | cst.ImportAlias) and module.is_optional_import(hit.node)
-        hit.guarded = module.is_guarded(hit.node) or optional
+        asks = hit.rule.id == "CU004"  # beside a flag in one test it is not the flag's to guard
+        hit.guarded = module.is_guarded(_whole_test(module, hit.node) if asks else hit.node) or optional
         first = lines.setdefault((hit.rule.id, module.place(hit.node)[0]), hit)
         if first is not hit:  # several of one kind on a line are one finding
             first.automatic = first.automatic and hit.automatic
@@ -103,6 +105,14 @@ def _depends_on(module: Module, test: cst.CSTNode, guarded: list[cst.CSTNode]) -
     if any(isinstance(parent, cst.Assign | cst.NamedExpr | cst.AnnAssign) for parent in module.ancestors(test)):
         region = module.tree
     return any(module.lies_in(node, region) for node in guarded)
+
+
+def _whole_test(module: Module, node: cst.CSTNode) -> cst.CSTNode:
+    for parent in module.ancestors(node):
+        if not isinstance(parent, cst.BooleanOperation | cst.UnaryOperation | cst.Call):
+            return node
+        node = parent
+    return node
 
 
 def _uses_of_imports(module: Module) -> Iterable[cst.CSTNode]:
@@ -224,8 +234,6 @@ def _argument(call: cst.Call, spec: Argument) -> cst.CSTNode | None:
 
 def _by_command(module: Module, call: cst.Call) -> Iterable[Hit]:
     """A command line handed to another process: the words of its first argument."""
-    from torchport.migrate.text_scan import shell_rules
-
     if not call.args:
         return
     first = call.args[0].value
@@ -305,11 +313,20 @@ def _by_string(module: Module) -> Iterable[Hit]:
         value = literal(node)
         if not value or len(value) > 120 or is_prose(module, node):
             continue
+        for rule in _required_package(module, node, value):
+            yield _hit(module, rule, node, value)
         for rule in catalogue().rules:
             if (rule.env and any_of(rule.env).fullmatch(value)) or (
                 rule.strings and any_of(rule.strings).fullmatch(value)
             ):
                 yield _hit(module, rule, node, value)
+
+
+def _required_package(module: Module, node: cst.CSTNode, value: str) -> Iterable[Rule]:
+    """Rules of a requirement in the call of setup()."""
+    inside = (p.keyword.value for p in module.ancestors(node) if isinstance(p, cst.Arg) and p.keyword is not None)
+    if any(name in ("install_requires", "extras_require", "setup_requires") for name in inside):
+        yield from rules_of_package(value)
 
 
 def is_prose(module: Module, node: cst.CSTNode) -> bool:

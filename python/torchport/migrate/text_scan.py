@@ -81,15 +81,18 @@ def _commands(text: str, line: int, offset: int = 0) -> Iterator[TextHit]:
         yield from _packages(match.group(1).split(), line, offset + match.start(1) + 1)
 
 
+def rules_of_package(requirement: str) -> Iterator[Rule]:
+    """Rules that name the package of a requirement such as `flash-attn>=2`."""
+    if name := REQUIREMENT.match(requirement):
+        normal = re.sub(r"[-_.]+", "-", name.group(1)).lower()
+        yield from (rule for rule, pattern in _rules("packages") if pattern.fullmatch(normal))
+
+
 def _packages(words: Iterable[str], line: int, column: int) -> Iterator[TextHit]:
     for word in words:
-        name = REQUIREMENT.match(word.strip("\"'"))
-        if name is None or word.startswith("-"):
-            continue
-        normal = re.sub(r"[-_.]+", "-", name.group(1)).lower()
-        for rule, pattern in _rules("packages"):
-            if pattern.fullmatch(normal):
-                yield TextHit(rule, line, column, name.group(1))
+        bare = word.strip("\"'")
+        if not bare.startswith("-"):
+            yield from (TextHit(rule, line, column, bare) for rule in rules_of_package(bare))
 
 
 def _uncomment(line: str) -> str:
