@@ -233,6 +233,10 @@ def test_command_line_round_trip(tmp_path: Path) -> None:
     assert [row["id"] for row in json.loads(run(tmp_path, "export", "--own").stdout)] == [name]
     assert run(tmp_path, "export", "--own", "--format", "csv").stdout.splitlines()[1].startswith(f"{name},fact,")
     assert f"## {name}" in run(tmp_path, "export", "--own", "--format", "markdown").stdout
+    assert run(tmp_path, "export", "--own", "-o", str(tmp_path / "out.json")).exit_code == 0
+    assert json.loads((tmp_path / "out.json").read_text())[0]["id"] == name
+    (tmp_path / "folder").mkdir()
+    assert run(tmp_path, "export", "-o", str(tmp_path / "folder")).exit_code == 2
 
 
 def test_no_answer_without_an_entry(tmp_path: Path) -> None:

@@ -118,11 +118,16 @@ def save(path: Path, html: str) -> None:
     """Writes the page whole or not at all; a page that would load something from elsewhere is refused."""
     if found := foreign(html):
         raise ValueError(f"[report] must load nothing from elsewhere, got {'; '.join(found[:5])}")
+    write_whole(path, html)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes beside the path and renames, so that a kill leaves the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(html)
+            file.write(text)
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from torchport.migrate.kb.entry import KINDS, Entry, make
 from torchport.migrate.kb.ingest import ingest
 from torchport.migrate.kb.serve import serve as serve_store
 from torchport.migrate.kb.store import Store, default_path
+from torchport.report.page import write_whole
 
 app = typer.Typer(no_args_is_help=True, help="The knowledge base: claims with source, date and evidence.")
 _out = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
@@ -142,12 +142,10 @@ def export(
         raise _quit(f"[kb export] kind must be one of {', '.join(KINDS)}, got {kind!r}")
     with _store(db) as store:
         text = writers[form](store.entries(kind, with_shipped=not own))
-    if output is None:
-        typer.echo(text, nl=False)
-        return
-    part = output.with_name(output.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, output)
+        if output is None:
+            typer.echo(text, nl=False)
+            return
+        write_whole(output, text)
     _err.print(f"{output}: written")
 
 
