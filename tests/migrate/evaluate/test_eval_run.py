@@ -83,6 +83,13 @@ def test_a_service_through_its_phases(tmp_path: Path) -> None:
     assert analysis.quality["flips_worse"] == 2
     assert analysis.logits["top1_agreement"] == 0.98
     assert analysis.logits["r_ratio_p95"] == pytest.approx(0)  # 98 of 100 equal the reference
+    values = {name: function(analysis) for name, function in MEASURES.items()}
+    # No TorchPort device, no training: nothing is made up for these two.
+    assert {name for name, value in values.items() if value is None} == {"fallback_ops", "final_loss_ratio"}
+    assert values["r_ratio_within"] == 1.0
+    assert values["quality_loss_upper"] == analysis.quality["loss_upper"] > 0.02
+    assert values["latency_over_objective"] == pytest.approx(analysis.target.latency["ms"] / 200)
+    assert values["cold_start_over_objective"] == pytest.approx(m.cold.first_result_s / 20)
     stored = " ".join(p.read_text() for p in (folder / "results").rglob("*.json"))
     assert '"positive"' not in stored  # answers are stored as hashes
 

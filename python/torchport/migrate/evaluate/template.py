@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from datetime import date
 from importlib import resources
@@ -109,8 +108,3 @@ def _inline(values: dict[str, float]) -> Any:
     table = toml.inline_table()
     table.update(values)
     return table
-
-
-def schema() -> str:
-    """JSON Schema of plan.toml."""
-    return json.dumps(Plan.model_json_schema(), indent=2)
