@@ -108,6 +108,18 @@ def test_an_evaluation_that_is_none_is_refused(tmp_path: Path) -> None:
     assert str(tmp_path) not in words
 
 
+def test_a_base_that_is_none_is_said(tmp_path: Path) -> None:
+    (tmp_path / ".torchport").mkdir()
+    (tmp_path / ".torchport" / "kb.db").write_text("not a database, but long enough to be looked at as one\n" * 40)
+
+    async def script(client: Client) -> str:
+        return await refusal(client, "kb_search", words="hbm")
+
+    words = talk(build(Root(tmp_path, write=True)), script)
+    assert "database" in words
+    assert str(tmp_path) not in words
+
+
 def test_a_root_that_is_no_folder_is_said(tmp_path: Path) -> None:
     from torchport.cli import app
 

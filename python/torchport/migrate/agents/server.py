@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,11 +29,11 @@ def build(root: Root) -> Any:
     tools = Tools(root)
 
     def guarded(call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """A refusal is an answer that the agent can read."""
+        """A refusal, or a file that cannot be used, is an answer that the agent can read."""
         try:
             return call()
-        except Refused as err:
-            raise exceptions.ToolError(str(err)) from err
+        except (Refused, ValueError, OSError, sqlite3.Error) as err:
+            raise exceptions.ToolError(tools.clean(str(err))) from err
 
     def tool(title: str, *, reads: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         hints = types.ToolAnnotations(title=title, read_only_hint=reads, open_world_hint=False)

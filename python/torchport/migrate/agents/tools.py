@@ -14,9 +14,9 @@ from torchport.migrate import errors
 from torchport.migrate.agents import process
 from torchport.migrate.agents.root import Refused, Root
 from torchport.migrate.errors.answer import answers
+from torchport.migrate.kb import redact
 from torchport.migrate.kb.entry import Entry, make
 from torchport.migrate.kb.ingest import entries
-from torchport.migrate.kb.redact import clean, redact
 from torchport.migrate.kb.store import Store
 
 ROWS = 500  # findings handed on; `total` says how many there are
@@ -70,9 +70,9 @@ class Tools:
 
         target = self.root.path(folder, folder=True)
         try:
-            return clean(self._cleaned(status(target)))
+            return redact.clean(self._cleaned(status(target)))
         except EvalError as err:
-            raise Refused(self._clean(str(err))) from err
+            raise Refused(self.clean(str(err))) from err
 
     def explain_error(self, text: str) -> dict[str, Any]:
         """Cause and next step, each with the id of its entry; no entry, no answer."""
@@ -117,20 +117,20 @@ class Tools:
         try:
             code, said = process.run(command, self.root.folder, environment, seconds)
         except process.Overran as err:
-            words = self._clean(err.output.decode(errors="replace"))[-2000:]
+            words = self.clean(err.output.decode(errors="replace"))[-2000:]
             raise Refused(
                 f"[mcp] torchport {name} must end within {seconds:g} s, got no end. It said: {words}"
             ) from err
-        return {"exit_code": code, "output": self._clean(said.decode(errors="replace"))}
+        return {"exit_code": code, "output": self.clean(said.decode(errors="replace"))}
 
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str) -> str:
         """Without the root's place on this machine, persons and keys."""
-        return redact(text.replace(str(self.root.folder) + "/", "").replace(str(self.root.folder), "."))
+        return redact.redact(text.replace(str(self.root.folder) + "/", "").replace(str(self.root.folder), "."))
 
     def _cleaned(self, value: Any) -> Any:
         """JSON data with every string cleaned."""
         if isinstance(value, str):
-            return self._clean(value)
+            return self.clean(value)
         if isinstance(value, dict):
             return {key: self._cleaned(part) for key, part in value.items()}
         return [self._cleaned(part) for part in value] if isinstance(value, list) else value
@@ -150,7 +150,7 @@ class Tools:
         try:
             result = self._cleaned(call(api).model_dump(mode="json"))
         except (ValueError, OSError) as err:
-            raise Refused(self._clean(str(err))) from err
+            raise Refused(self.clean(str(err))) from err
         if keep:
             self._add(entries(json.dumps(result).encode(), "result"))
         return result
