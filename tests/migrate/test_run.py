@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -133,17 +134,28 @@ def test_torch_is_as_before_afterwards(tmp_path):
     assert not torch.overrides._get_current_function_mode()
 
 
-def test_demo_trains_unmodified(tmp_path):
+def test_demo_passes_its_own_tests_unmodified(tmp_path, monkeypatch):
+    """A module, here pytest, with the service and its threads; the original sources, not a port."""
+    monkeypatch.setenv("TICKETS_DEVICE", DEVICE)
     log = tmp_path / "log.json"
-    done = run(DEMO / "train.py", "--out", tmp_path / "model.pt", cwd=tmp_path, log=log)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    assert result["device"] == DEVICE
-    assert result["accuracy"] >= 0.9
+    command = [sys.executable, "-m", "torchport.cli", "run", "--log", log, "-m", "pytest", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=DEMO, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "7 passed" in done.stdout
+    owed = {(row["file"], row["rule"]) for row in json.loads(log.read_text())["redirections"]}
+    assert owed >= {("service.py", "CU016"), ("service.py", "CU033"), ("model.py", "CU001"), ("train.py", "CU017")}
     findings = migrate.verified(migrate.scan_tree(DEMO), log.read_text()).findings
-    shown = {f.rule for f in findings if f.verified_by}
-    assert shown >= {"CU001", "CU016", "CU017", "CU018", "CU044"}
-    assert not any(f.verified_by for f in findings if f.path == "service.py")  # not run
+    assert {f.rule for f in findings if f.verified_by} >= {"CU001", "CU016", "CU017", "CU018", "CU033", "CU044"}
+    assert not any(f.verified_by for f in findings if f.path == "explore.ipynb")  # not run
+
+
+def test_a_terminated_script_keeps_its_log(tmp_path):
+    script, log = tmp_path / "script.py", tmp_path / "log.json"
+    script.write_text(
+        "import os, signal, time, torch\ntorch.ones(1).cuda()\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(60)\n"
+    )
+    assert run(script, log=log).returncode == 128 + signal.SIGTERM
+    assert json.loads(log.read_text())["redirections"]
 
 
 def test_bad_script(tmp_path):

@@ -138,17 +138,20 @@ def port(
 
 def run(
     context: typer.Context,
-    script: Annotated[Path, typer.Argument(help="A Python script written for CUDA. Its own arguments follow.")],
+    script: Annotated[str, typer.Argument(help="A Python script written for CUDA. Its own arguments follow.")],
+    module: Annotated[
+        bool, typer.Option("--module", "-m", help="SCRIPT is the name of a module, as for python -m: uvicorn, pytest.")
+    ] = False,
     log: Annotated[Path | None, typer.Option(help="Write the redirections as JSON.")] = None,
 ) -> None:
     """Run CUDA-flavoured code unmodified on the device; each redirection is a change still owed."""
-    if not script.is_file():
+    if not module and not Path(script).is_file():
         raise _quit(f"[run] must be a Python script that exists, got {script}")
     if log is not None and not log.parent.is_dir():
         raise _quit(f"[--log] must be in a folder that exists, got {log}. Try: mkdir -p {log.parent}")
     from torchport.migrate.redirect import run_script
 
-    raise typer.Exit(run_script(script, context.args, log))
+    raise typer.Exit(run_script(script, context.args, log, module))
 
 
 def rules(rule: Annotated[str, typer.Argument(help="An id such as CU016; without it, all.")] = "") -> None:

@@ -14,6 +14,7 @@ import functools
 import json
 import re
 import runpy
+import signal
 import sys
 import sysconfig
 import threading
@@ -332,24 +333,32 @@ def redirected(ledger: Ledger) -> Iterator[None]:
         yield
 
 
-def run_script(script: Path, arguments: list[str], log: Path | None) -> int:
-    """Runs a script as __main__ with redirection; returns its exit status. The summary goes to stderr at the end."""
+def run_script(script: str | Path, arguments: list[str], log: Path | None, module: bool = False) -> int:
+    """Runs a script, or a module by its name, as __main__ with redirection; returns its exit status.
+
+    Redirected is the code below the script's folder, or below the working folder for a module. The log is written and
+    the summary goes to stderr however the program ends, short of SIGKILL.
+    """
     import torchport
 
-    ledger = Ledger(script.resolve().parent, torchport.activate())
+    folder = Path.cwd() if module else Path(script).resolve().parent
+    ledger = Ledger(folder, torchport.activate())
     argv, path = sys.argv, list(sys.path)
     sys.argv = [str(script), *arguments]
-    sys.path.insert(0, str(script.resolve().parent))
+    sys.path.insert(0, str(folder))
     status = 0
     try:
-        with redirected(ledger):
-            runpy.run_path(str(script.resolve()), run_name="__main__")
+        with redirected(ledger), _ends_on_sigterm():
+            if module:
+                runpy.run_module(str(script), run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(str(Path(script).resolve()), run_name="__main__")
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
     except KeyboardInterrupt:
-        status = 130
+        status = 128 + signal.SIGINT
     except Exception as error:  # noqa: BLE001  the script's own, shown as Python shows it
         status = 1
         _show(error, ledger)
@@ -359,11 +368,33 @@ def run_script(script: Path, arguments: list[str], log: Path | None) -> int:
         if log is not None:
             from torchport.migrate.api import write_atomically
 
-            record = {"schema": RUN_SCHEMA, "script": script.name, "arguments": arguments, "device": ledger.device}
+            record = {
+                "schema": RUN_SCHEMA,
+                "script": Path(script).name,
+                "arguments": arguments,
+                "device": ledger.device,
+            }
             record |= {"exit_status": status, "redirections": rows}
             write_atomically(log, json.dumps(record, indent=2) + "\n")
         _summarise(rows, ledger.device)
     return status
+
+
+@contextlib.contextmanager
+def _ends_on_sigterm() -> Iterator[None]:
+    """Turns SIGTERM into SystemExit, so that what was learnt so far is written; a script may set its own handler."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _show(error: Exception, ledger: Ledger) -> None:
