@@ -98,12 +98,10 @@ std::vector<int> GraphBuilder::node(const std::string& overload, std::vector<gra
     if (auto* list = std::get_if<std::vector<graph::Ref>>(&a))
       for (graph::Ref& r : *list) renumber(r);
   }
-  const std::vector<Type> types = exec::infer(alone, probe, settings_);
-
-  return append({schema, std::move(args)}, types);
+  return append({schema, std::move(args)}, exec::infer(alone, probe, settings_));
 }
 
-std::vector<int> GraphBuilder::append(graph::Node node, const std::vector<Type>& types) {
+std::vector<int> GraphBuilder::append(graph::Node node, const std::vector<std::optional<Type>>& types) {
   graph_.nodes.push_back(std::move(node));
   std::vector<int> out;
   for (size_t k = 0; k < types.size(); ++k) {
@@ -111,7 +109,7 @@ std::vector<int> GraphBuilder::append(graph::Node node, const std::vector<Type>&
     v.kind = graph::Value::Kind::result;
     v.index = static_cast<int>(graph_.nodes.size()) - 1;
     v.output = static_cast<int>(k);
-    out.push_back(add(v, types[k]));
+    out.push_back(types[k] ? add(v, *types[k]) : -1);
   }
   return out;
 }
@@ -119,8 +117,8 @@ std::vector<int> GraphBuilder::append(graph::Node node, const std::vector<Type>&
 std::vector<int> GraphBuilder::barrier(const std::vector<int>& values) {
   static const auto schema = std::make_shared<graph::Schema>(graph::Schema{std::string(graph::kBarrier), {"values"}});
   std::vector<graph::Ref> refs;
-  std::vector<Type> types;
-  for (int id : values) refs.push_back({id}), types.push_back(types_.at(id));
+  std::vector<std::optional<Type>> types;
+  for (int id : values) refs.push_back({id}), types.emplace_back(types_.at(id));
   return append({schema, {std::move(refs)}}, types);
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,7 @@ class GraphBuilder {
   static const std::vector<ArgSpec>& specs(const std::string& overload);
 
  private:
-  std::vector<int> append(graph::Node, const std::vector<Type>&);
+  std::vector<int> append(graph::Node, const std::vector<std::optional<Type>>&);
   int add(graph::Value, Type);
   graph::Graph graph_;
   std::vector<Type> types_;

@@ -282,7 +282,7 @@ const exec::Program* Kernel::compile(at::ArrayRef<c10::IValue> args, const Colle
   auto& runtime = exec::Runtime::get();
   const exec::Settings settings = current_settings();
   // How many outputs the block has is known by asking it.
-  const std::vector<Type> types = exec::infer(g, g.nodes[0], settings);
+  const auto types = exec::infer(g, g.nodes[0], settings);
   int output = 0;
   auto result = [&] {
     graph::Value v;
@@ -294,7 +294,7 @@ const exec::Program* Kernel::compile(at::ArrayRef<c10::IValue> args, const Colle
   };
   auto store = [&](const at::Tensor& dst) {
     check(output < static_cast<int>(types.size()), Code::internal, name_, "has fewer results than written arguments");
-    const Type& t = types[output];
+    const Type t = types[output].value_or(Type{});
     check_no_overlap(dst);
     check_cast(to_torch(t.dtype), dst.scalar_type());
     check(t.dims == dst.sizes().vec(), Code::shape_mismatch, name_,

@@ -57,12 +57,12 @@ class Lowering final : public ops::Launch {
     return std::move(out_);
   }
 
-  std::vector<Type> types_of(const graph::Node& node) {
+  std::vector<std::optional<Type>> types_of(const graph::Node& node) {
     for (const Type& t : graph_.inputs) bases_.push_back(b_.argument(t));
     open_numbers();
     values();
-    std::vector<Type> types;
-    for (const Value& v : call(node)) types.push_back(v ? v.type() : Type{});
+    std::vector<std::optional<Type>> types;
+    for (const Value& v : call(node)) types.push_back(v ? std::optional(v.type()) : std::nullopt);
     return types;
   }
 
@@ -242,6 +242,8 @@ class Lowering final : public ops::Launch {
 }  // namespace
 
 Lowered lower(const Graph& g, const Settings& s, const Placement& p) { return Lowering(g, s, p).run(); }
-std::vector<Type> infer(const Graph& g, const graph::Node& n, const Settings& s) { return Lowering(g, s).types_of(n); }
+std::vector<std::optional<Type>> infer(const Graph& g, const graph::Node& n, const Settings& s) {
+  return Lowering(g, s).types_of(n);
+}
 
 }  // namespace torchport::exec

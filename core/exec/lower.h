@@ -1,5 +1,6 @@
 // Graph -> StableHLO text, with the plan of how a launch fills the program's arguments.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,7 @@ struct Settings {  // what a lowering depends on besides the graph: part of the 
 using hlo::Placement;
 Lowered lower(const graph::Graph&, const Settings&, const Placement& = {});
 
-// Output types of one node alone, for shape inference while a graph is being built.
-std::vector<Type> infer(const graph::Graph&, const graph::Node&, const Settings&);
+// Output types of one node alone, for shape inference while a graph is being built; none of an undefined output.
+std::vector<std::optional<Type>> infer(const graph::Graph&, const graph::Node&, const Settings&);
 
 }  // namespace torchport::exec
