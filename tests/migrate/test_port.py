@@ -51,7 +51,13 @@ def ported(tmp_path, text, name="a.py"):
         ('torch.load("a")', 'torch.load("a", map_location="cpu")'),
         ("x.type(torch.cuda.LongTensor)", "x.to(ACCELERATOR, torch.int64)"),
         ("x.is_cuda", '(x.device.type != "cpu")'),
-        ('torch.compile(f, mode="max-autotune", dynamic=True)', "torch.compile(f)"),
+        (
+            'torch.compile(f, mode="max-autotune", dynamic=True)',
+            (
+                'torch.compile(f, mode="max-autotune" if ACCELERATOR.type == "cuda" else None, '
+                'dynamic=True if ACCELERATOR.type == "cuda" else None)'
+            ),
+        ),
         ('torch.distributed.init_process_group("nccl", rank=0)', "torch.distributed.init_process_group(rank=0)"),
         ("torch.optim.SGD(p, foreach=True)", 'torch.optim.SGD(p, foreach=ACCELERATOR.type == "cuda" or None)'),
         ('load(attn_implementation="flash_attention_2")', 'load(attn_implementation="sdpa")'),

@@ -15,7 +15,7 @@ from torchport.migrate.catalogue import Rule
 from torchport.migrate.module import Module, literal
 
 NAME = "ACCELERATOR"
-WITHOUT_TORCH = ("map_location", "sdpa", "drop_argument", "drop_nccl")  # change arguments and name nothing of torch
+WITHOUT_TORCH = ("map_location", "sdpa", "drop_nccl")  # change arguments and name nothing of torch
 DTYPES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Byte": "uint8"}
 DTYPES |= {"Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64", "Bool": "bool"}
 
@@ -298,6 +298,14 @@ def _when_cuda(module: Module, node: cst.CSTNode) -> list[Edit]:
     return [Edit(node.value, lambda old: _expression(text), needs_device=True)]
 
 
+def _only_cuda(module: Module, node: cst.CSTNode) -> list[Edit]:
+    """The value on CUDA, None, which is the default, elsewhere."""
+    if not isinstance(node, cst.Arg) or node.keyword is None:
+        return []
+    text = f'{module.code(node.value)} if {device_name(module)}.type == "cuda" else None'
+    return [Edit(node.value, lambda old: _expression(text), needs_device=True)]
+
+
 def _autocast(module: Module, node: cst.CSTNode) -> list[Edit]:
     if isinstance(node, cst.Arg):
         return _device_string(module, node)
@@ -343,7 +351,7 @@ _BUILDERS: dict[str, Callable[[Module, cst.CSTNode], list[Edit]]] = {
     "device_module": _device_module,
     "guard_accelerator": _guard_accelerator,
     "guard_cuda": _guard_cuda,
-    "drop_argument": _drop_argument,
+    "only_cuda": _only_cuda,
     "drop_nccl": _drop_nccl,
     "when_cuda": _when_cuda,
     "autocast": _autocast,
