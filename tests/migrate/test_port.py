@@ -161,6 +161,18 @@ def test_notebook_keeps_magics_outputs_and_other_cells(tmp_path):
     assert before == after
 
 
+@pytest.mark.parametrize(("indent", "end"), [(1, "\n"), (4, ""), (None, ""), ("\t", "\n")])
+def test_notebook_keeps_its_layout(tmp_path, indent, end):
+    cell = {"cell_type": "code", "execution_count": None, "id": "a", "metadata": {}, "outputs": []}
+    cell["source"] = ["import torch\n", "torch.cuda.manual_seed_all(3)"]
+    book = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"b": 1, "a": "\u00e9"}, "cells": [cell]}
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps(book, indent=indent) + end)
+    before = path.read_text()
+    migrate.port(path, apply=True)
+    assert path.read_text() == before.replace("torch.cuda.manual_seed_all", "torch.manual_seed")
+
+
 def test_dry_run_writes_nothing_and_the_diff_applies(tmp_path):
     (tmp_path / "sub").mkdir()
     path = tmp_path / "sub" / "a.py"

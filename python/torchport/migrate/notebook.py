@@ -27,7 +27,8 @@ class Notebook:
     """The raw JSON, and what its cells hold: one Python source, and shell lines with their cells."""
 
     raw: dict
-    indent: int | str
+    indent: int | str | None  # None: all on one line
+    ends_with_newline: bool
     ascii_only: bool
     source: str = ""
     starts: list[tuple[int, int]] = field(default_factory=list)  # (line of the source before a cell's first, cell)
@@ -51,7 +52,7 @@ def read(text: str) -> Notebook:
     if language != "python":
         raise NotANotebookError(f"must be a notebook in Python, got one in {language}")
     indent = re.match(r"\{\n([ \t]+)", text)
-    book = Notebook(raw, indent.group(1) if indent else 1, text.isascii())
+    book = Notebook(raw, indent.group(1) if indent else None, text.endswith("\n"), text.isascii())
     parts: list[str] = []
     lines = 0
     for number, cell in enumerate(raw["cells"]):
@@ -90,7 +91,7 @@ def write(book: Notebook, source: str) -> str:
         text = re.sub(rf"^(\s*){re.escape(MAGIC)}", r"\1", body.removesuffix("\n"), flags=re.MULTILINE)
         if text != _text(cell["source"]):
             cell["source"] = text.splitlines(keepends=True) if isinstance(cell["source"], list) else text
-    return json.dumps(book.raw, indent=book.indent, ensure_ascii=book.ascii_only) + "\n"
+    return json.dumps(book.raw, indent=book.indent, ensure_ascii=book.ascii_only) + "\n" * book.ends_with_newline
 
 
 def _text(source: str | list[str]) -> str:
