@@ -103,7 +103,7 @@ def lower_call(core: Any, graph: Any, node: Node, convert: Convert) -> tuple[Any
     elif target in _CONJUGATES:
         target = aten.neg.default if target is aten._neg_view.default else aten._conj_physical.default
     ids = graph.node(full_name(target), _arguments(core, node, target, args, kwargs, convert))
-    return _checked(graph, node, ids), None
+    return _checked(core, graph, node, ids), None
 
 
 def _is_mask(index: Node | None) -> bool:
@@ -123,7 +123,7 @@ def _masked_put(core: Any, graph: Any, node: Node, convert: Convert) -> int | No
     strides = torch.empty(sizes, device="meta").stride()
     chosen = graph.view(convert(indices[0]).id, sizes, list(strides), 0)
     refs = [core.Ref(chosen), core.Ref(convert(value).id), core.Ref(convert(base).id)]
-    return _checked(graph, node, graph.node("aten::where.self", refs))
+    return _checked(core, graph, node, graph.node("aten::where.self", refs))
 
 
 def _arguments(core: Any, node: Node, target: Overload, args: Any, kwargs: Any, convert: Convert) -> list[Any]:
@@ -152,14 +152,20 @@ def _arguments(core: Any, node: Node, target: Overload, args: Any, kwargs: Any, 
     return given
 
 
-def _checked(graph: Any, node: Node, ids: list[int]) -> Any:
+def _checked(core: Any, graph: Any, node: Node, ids: list[int]) -> Any:
     """The ids in the form of the op's result, after a look at whether the lowering gives what PyTorch says."""
     value = node.meta["val"]
     expected = list(value) if isinstance(value, list | tuple) else [value]
-    for value_id, tensor in zip(ids, expected, strict=True):
+    ids = list(ids)
+    for at, (value_id, tensor) in enumerate(zip(ids, expected, strict=True)):
         if not isinstance(tensor, torch.Tensor) or value_id < 0:
             continue
         dtype, sizes = graph.result_type(value_id)
+        if at > 0 and dtype.is_floating_point and tensor.dtype.is_floating_point and dtype != tensor.dtype:
+            # What a norm keeps for its backward pass is in the input's type on the CPU, as the lowering has it, and in
+            # float32 on other devices, as the graph says.
+            ids[at] = graph.node("aten::_to_copy", [core.Ref(value_id), tensor.dtype, *[None] * 3, False, None])[0]
+            dtype = tensor.dtype
         if dtype != tensor.dtype or list(sizes) != [int(s) for s in tensor.shape]:
             raise RuntimeError(
                 f"[{node.target}] must give {tensor.dtype} {list(tensor.shape)} as PyTorch does, "

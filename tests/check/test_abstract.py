@@ -187,3 +187,34 @@ def test_configs_that_cannot_be_read(tmp_path):
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(WorkloadError, match="model_type"):
         abstract.read_config(tmp_path / "list.json")
+
+
+@pytest.mark.parametrize(
+    ("family", "mode", "extra"),
+    [
+        ("mistral", "decode", {}),
+        ("qwen3", "decode", {"head_dim": 8}),
+        ("gpt_neox", "train", {}),
+        ("gemma2", "prefill", {"head_dim": 8}),
+        ("phi3", "train", {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}),
+    ],
+)
+def test_further_families_in_bfloat16(family, mode, extra):
+    config = LLAMA | {"model_type": family, "num_hidden_layers": 1} | extra
+    program = emit(trace(Workload(config, mode, BATCH, SEQ)), "tpu", Mesh.parse("tp=2,fsdp=2"))
+    assert program.partitions == 4
+    assert program.text.count("bf16") > 50
+
+
+def test_an_op_without_a_lowering_is_named():
+    config = LLAMA | {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}
+    with pytest.raises(WorkloadError, match=r"\[aten::_grouped_mm\] must have a lowering, got none"):
+        emit(trace(Workload(config, "decode", BATCH, SEQ)), "tpu", Mesh.parse(""))
+
+
+def test_a_model_that_reads_values_while_it_runs():
+    config = {"model_type": "opt", "ffn_dim": 48, "word_embed_proj_dim": 32, "max_position_embeddings": 64} | COMMON
+    with pytest.raises(
+        WorkloadError, match=r"must not read a tensor's value while it runs, got aten._local_scalar_dense"
+    ):
+        trace(Workload(config, "decode", BATCH, SEQ))

@@ -390,3 +390,18 @@ def test_fused_attention_and_its_dropout(dev, dtype, p):
     got, want = program(compiled(attend)), program(attend)
     tol = 1e-5 if dtype == torch.float32 else 2e-2  # bfloat16 rounds at other places
     torch.testing.assert_close(got, want, rtol=tol, atol=tol)
+
+
+def test_a_norm_in_bfloat16_keeps_float32_for_its_backward(dev):
+    def program(function) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        x = torch.randn(4, 32, device=dev).bfloat16().requires_grad_()
+        weight = torch.ones(32, device=dev, dtype=torch.bfloat16, requires_grad=True)
+        function(x, weight).backward()
+        return [x.grad, weight.grad]
+
+    def norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return (torch.nn.functional.layer_norm(x, (32,), weight).float() ** 3).sum()
+
+    for got, want in zip(program(compiled(norm)), program(norm), strict=True):
+        torch.testing.assert_close(got, want, rtol=3e-2, atol=3e-2)  # bfloat16 rounds at other places

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -139,7 +139,9 @@ def build(config: dict[str, Any]) -> tuple[nn.Module, Any]:
     try:
         made = hf.AutoConfig.for_model(config["model_type"], **known)
         with torch.device("meta"):
-            model = hf.AutoModelForCausalLM.from_config(made, attn_implementation=ATTENTION, dtype=torch.float32)
+            text = made.get_text_config()
+            attention = "eager" if getattr(text, "attn_logit_softcapping", None) else ATTENTION  # sdpa has no softcap
+            model = hf.AutoModelForCausalLM.from_config(made, attn_implementation=attention, dtype=torch.float32)
     except (ValueError, KeyError, TypeError) as error:
         raise WorkloadError(f"[--model] must be a causal language model of transformers, got {error}") from error
     return model, made
@@ -163,6 +165,11 @@ def trace(workload: Workload) -> Step:
         with fake, torch.no_grad():
             table = decompositions(torchport._core())
             graph = make_fx(torch.func.functionalize(written), decomposition_table=table)(*tensors)
+    except DataDependentOutputException as error:
+        raise WorkloadError(
+            f"[--model] must not read a tensor's value while it runs, got {error.func}: a step of this model is not one "
+            "program. Try: another mode"
+        ) from error
     finally:
         for hook in hooks:
             hook.remove()
