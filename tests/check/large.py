@@ -96,8 +96,9 @@ PAGE = """# Whole models on whole slices
 <!-- Written by `make check-large`. -->
 
 Measured on {cores} cores and {memory:.0f} GB of memory, without a TPU, with libtpu {libtpu}: trace, emit, partition and
-compile, one workload after another; times include whatever else the machine was doing. All layers stand in the program, written out: nothing is extrapolated. Layers are
-rematerialised in training (AdamW, float32 parameters and moments, bfloat16 arithmetic).
+compile, one workload after another; times include whatever else the machine was doing. All layers stand in the
+program, written out: nothing is extrapolated. Layers are rematerialised in training (AdamW, float32 parameters and
+moments, bfloat16 arithmetic).
 
 *counted* comes from the configuration alone (`torchport.check.count`), *program* is the sum over the emitted program's
 arguments, *compiler* is what libtpu reports for one device. *countable* are the inputs that layers keep, gradients and

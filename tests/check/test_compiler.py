@@ -10,7 +10,8 @@ ADD = """module @m { func.func public @main(%a: tensor<8x8xf32>) -> tensor<8x8xf
   %0 = stablehlo.add %a, %a : tensor<8x8xf32>
   return %0 : tensor<8x8xf32> } }"""
 S64_DOT = """module @m { func.func public @main(%a: tensor<8x8xi64>) -> tensor<8x8xi64> {
-  %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : (tensor<8x8xi64>, tensor<8x8xi64>) -> tensor<8x8xi64>
+  %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] :
+    (tensor<8x8xi64>, tensor<8x8xi64>) -> tensor<8x8xi64>
   return %0 : tensor<8x8xi64> } }"""
 
 

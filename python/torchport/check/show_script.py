@@ -141,7 +141,8 @@ def _roofline(verdicts: list[Verdict]) -> Any:
         at = flops / (v.step.argument_bytes + v.step.result_bytes)
         eager = flops / v.step.eager_bytes
         figure.add_scatter(
-            x=[eager, at], y=[flops / v.eager_seconds, flops / v.seconds], mode="markers+text", text=["op by op", "one program"],
+            x=[eager, at], y=[flops / v.eager_seconds, flops / v.seconds], mode="markers+text",
+            text=["op by op", "one program"],
             textposition="bottom right", name=f"{name}, the step", legendgroup=name, showlegend=False, marker={"size": 9},
         )  # fmt: skip
     figure.update_xaxes(type="log", title="FLOP per byte of memory traffic")

@@ -1,8 +1,8 @@
 """One program out of the launches of a step, and what can be counted in it.
 
 Each launched program becomes a private function; the main function calls them in order, its arguments are the buffers
-that the step found, its results those that the next step reads or nobody in the step did. So a target's compiler sees the
-step as a whole, as it would see it under torch.compile.
+that the step found, its results those that the next step reads or nobody in the step did. So a target's compiler sees
+the step as a whole, as it would see it under torch.compile.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The judgement on one target: compiles, fits, how fast at best, at what cost, and what to do next.
 
-No figure here is measured on a chip. Times are lower bounds: arithmetic at the chip's published peak and memory traffic at
-its published bandwidth, or the compiler's own estimate where that is longer.
+No figure here is measured on a chip. Times are lower bounds: arithmetic at the chip's published peak and memory traffic
+at its published bandwidth, or the compiler's own estimate where that is longer.
 """
 
 from __future__ import annotations
