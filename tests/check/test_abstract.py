@@ -195,7 +195,7 @@ def test_configs_that_cannot_be_read(tmp_path):
         ("mistral", "decode", {}),
         ("qwen3", "decode", {"head_dim": 8}),
         ("gpt_neox", "train", {}),
-        ("gemma2", "prefill", {"head_dim": 8}),
+        ("gemma2", "decode", {"head_dim": 8}),
         ("phi3", "train", {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}),
     ],
 )

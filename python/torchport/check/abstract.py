@@ -153,9 +153,9 @@ def trace(workload: Workload) -> Step:
     model.train(workload.mode == "train")
     device = torch._C._get_privateuse1_backend_name()
     make = {"train": _train, "prefill": _prefill, "decode": _decode}[workload.mode]
+    slots, function = make(model, config, workload)
     fake = FakeTensorMode()
     with fake:
-        slots, function = make(model, config, workload)
         tensors = [torch.empty(s.shape, dtype=s.dtype, device=device) for s in slots]
     names: list[tuple[str, str]] = []
     hooks = [layer.register_forward_pre_hook(_mark_input, with_kwargs=True) for layer in layers(model)]

@@ -106,6 +106,8 @@ class _Emitter:
             except NotImplementedError as error:
                 name = full_name(target) if isinstance(target, torch._ops.OpOverload) else str(target)
                 raise WorkloadError(f"[{name}] must have a lowering, got none: {error}") from error
+            except RuntimeError as error:  # the op table refuses what the op is given; its message names both
+                raise WorkloadError(str(error)) from error
 
 
 def emit(step: Step, platform: str, mesh: Mesh) -> Program:
