@@ -64,6 +64,16 @@ OP("polygamma", Promote::to_float, "", kOpmath) {
   return b.select(left, b.sub(both, right), right);
 }
 
+// log of the multivariate gamma function: log Gamma at x, x - 1/2, ..., x - (p - 1)/2, and p (p - 1)/4 log pi.
+OP("mvlgamma", Promote::to_float, "", kOpmath) {
+  const int64_t p = a.i("p");
+  a.check(p >= 1, Code::bad_value, str("p has to be greater than or equal to 1, got ", p));
+  const Value x = a.tensor("self");
+  Value sum = b.like(x, 0.25 * static_cast<double>(p * (p - 1)) * std::log(std::numbers::pi));
+  for (int64_t i = 0; i < p; ++i) sum = b.add(sum, b.unary("chlo.lgamma", b.sub(x, 0.5 * static_cast<double>(i))));
+  return sum;
+}
+
 namespace {
 
 // Repeats a step on per-element state until `live` (the last value, i1) is false everywhere.
