@@ -1,7 +1,8 @@
-// Places of values among others: searchsorted, bucketize, isin, histc.
+// Places of values among others: searchsorted, bucketize, isin, histc, nonzero_static.
 #include <cmath>
 
 #include "ops/math.h"
+#include "ops/scan.h"
 
 namespace torchport::ops {
 
@@ -119,6 +120,25 @@ OP("histc") {
   const Value counts =
       b.scatter(b.constant(0, Dtype::i64, {bins}), b.unsqueeze(bin, 1), b.cast(inside, Dtype::i64), s, add);
   return b.cast(counts, self.dtype());
+}
+
+// The first `size` places of non-zero elements, one row each; rows that are left over hold fill_value.
+OP("nonzero_static") {
+  const Value self = a.tensor("self");
+  const int64_t size = a.i("size"), n = self.numel(), rank = self.rank();
+  a.check(size >= 0, Code::bad_value, str("size must not be negative, got ", size));
+  const Value fill = b.constant_int(a.i("fill_value"), Dtype::i64, {size, rank});
+  if (n == 0 || size == 0 || rank == 0) return fill;
+  const Value on = b.flatten(b.cast(self, Dtype::b1));
+  const Value row = b.sub(running_sum(b, b.cast(on, Dtype::i64), 0), 1.0);
+  Values columns;
+  for (int64_t k = 0; k < rank; ++k) columns.push_back(b.reshape(b.iota({Dtype::i64, self.dims()}, k), {n, 1}));
+  ScatterDims s;
+  s.update_window_dims = {1}, s.inserted_window_dims = {0}, s.scatter_dims_to_operand_dims = {0};
+  s.index_vector_dim = 1;
+  // rows past the end are dropped by scatter, as are those of zero elements, sent there
+  const Value place = b.select(on, row, b.constant(static_cast<double>(size), Dtype::i64, {n}));
+  return b.scatter(fill, b.unsqueeze(place, 1), b.concatenate(columns, 1), s);
 }
 
 }  // namespace torchport::ops
