@@ -434,7 +434,8 @@ void store_out(const at::Tensor& out, const at::Tensor& result, const std::strin
   Cell& cell = cell_of(out);
   const Cell& from = cell_of(result);
   if (out.scalar_type() == result.scalar_type() && cell.dtype == from.dtype && out.storage_offset() == 0 &&
-      out.is_contiguous() && out.numel() == cell.numel() && cell.device == from.device) {
+      out.is_contiguous() && out.numel() == cell.numel() && cell.device == from.device && result.is_contiguous() &&
+      result.numel() == from.numel()) {
     cell.buffer = from.buffer;  // the whole storage: take the result's buffer
     cell.dims = from.dims;
     return;

@@ -211,6 +211,7 @@ OP("rrelu_with_noise", Promote::same, "", kOpmath) {
   if (a.flag("training")) a.assign("noise", b.cast(r[1], a.dtype()));
   return r[0];
 }
+OP("rrelu_with_noise_", Promote::same, "", kOpmath) { return rrelu(b, a); }  // writes self and noise
 OP("rrelu_with_noise_backward", Promote::same, "lower! upper!", kOpmath) {
   const Value x = a.tensor("self"), g = a.tensor("grad_output");
   // Below this spread the slopes are one number, and the noise may never have been filled.

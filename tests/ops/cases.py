@@ -96,7 +96,7 @@ CASES = [
     case("softmax.with_dtype", FLOAT_INT),
     case("_softmax_backward_data", FLOATS),
     case("nn.functional.celu", FLOATS),
-    case("nn.functional.rrelu", FLOATS, fallback=True),
+    case("nn.functional.rrelu", FLOATS),
 
     # Elementwise, two or three operands.
     case("add", FLOAT_INT),
@@ -184,6 +184,8 @@ CASES = [
     case("var.unbiased", FLOATS),
     case("var_mean", FLOATS),
     case("trace", FLOAT_INT),
+    case("_segment_reduce.lengths", FLOATS),
+    case("_segment_reduce.offsets", FLOATS),
 
     # Running reductions.
     case("cummax", FLOAT_INT),
@@ -227,6 +229,7 @@ CASES = [
     case("flip", FLOAT_INT),
     case("movedim", FLOAT_INT),
     case("narrow", FLOAT_INT),
+    case("narrow_copy", FLOAT_INT),
     case("permute", FLOAT_INT),
     case("repeat", FLOAT_INT),
     case("repeat_interleave", FLOAT_INT),
@@ -266,7 +269,7 @@ CASES = [
     case("gather", FLOAT_INT),
     case("index_add", FLOAT_INT),
     case("index_copy", FLOAT_INT),
-    case("index_fill", FLOAT_INT, fallback=True),  # its value gradient asks for _unique
+    case("index_fill", FLOAT_INT),
     case("index_put", FLOAT_INT),
     case("index_reduce.amax", FLOAT_INT),
     case("index_select", FLOAT_INT),
@@ -274,6 +277,7 @@ CASES = [
     case("masked_scatter", FLOAT_INT),
     case("masked_select", FLOAT_INT),
     case("nonzero", FLOAT_INT),
+    case("nonzero_static", FLOAT_INT),
     case("put", FLOAT_INT),
     case("scatter", FLOAT_INT),
     case("scatter_add", FLOAT_INT),
@@ -288,7 +292,7 @@ CASES = [
 
     # Sorting and searching.
     case("argsort", FLOAT_INT),
-    case("bincount", INT, fallback=True),
+    case("bincount", INT),
     case("bucketize", FLOAT_INT),
     case("isin", FLOAT_INT),
     case("kthvalue", FLOAT_INT),
@@ -300,8 +304,10 @@ CASES = [
     case("msort", FLOAT_INT),
     case("quantile", FLOAT),
     case("topk", FLOAT_INT),
-    case("unique", FLOAT_INT, fallback=True),
-    case("unique_consecutive", FLOAT_INT, fallback=True),
+    case("histogram", FLOAT),
+    case("histogramdd", FLOAT),
+    case("unique", FLOAT_INT),
+    case("unique_consecutive", FLOAT_INT),
     case("nanmedian", FLOAT_INT),
 
     # Convolutions.
@@ -340,6 +346,7 @@ CASES = [
     case("nn.functional.pad.reflect", FLOAT_INT),
     case("nn.functional.pad.replicate", FLOAT_INT),
     case("nn.functional.adaptive_max_pool3d", FLOATS),
+    case("nn.functional.fractional_max_pool2d", FLOATS),
     case("nn.functional.fractional_max_pool3d", FLOATS),
     case("nn.functional.max_unpool2d", FLOATS),
     case("nn.functional.max_unpool3d", FLOATS),
@@ -369,6 +376,7 @@ CASES = [
     case("nn.functional.binary_cross_entropy_with_logits", FLOATS),
     case("nn.functional.cosine_similarity", FLOATS),
     case("nn.functional.cross_entropy", FLOATS),
+    case("nn.functional.ctc_loss", FLOAT),
     case("nn.functional.huber_loss", FLOATS),
     case("nn.functional.kl_div", FLOATS),
     case("nn.functional.l1_loss", FLOATS),
@@ -474,14 +482,12 @@ CASES = [
     case("fft.rfft", FLOAT_INT),
     case("fft.rfft2", FLOAT_INT),
 
-    # Not in the table of lowerings: they must be right through the fallback.
-    case("linalg.cholesky", FLOAT, fallback=True),
-    case("linalg.inv", FLOAT, fallback=True),
-    case("linalg.qr", FLOAT, fallback=True),
-    case("linalg.solve", FLOAT, fallback=True),
-    case("linalg.solve_triangular", FLOAT, fallback=True),
-    case("nn.functional.ctc_loss", FLOAT, fallback=True),
-    case("nn.functional.fractional_max_pool2d", FLOATS, fallback=True),
+    # Linear algebra.
+    case("linalg.cholesky", FLOAT),
+    case("linalg.inv", FLOAT),
+    case("linalg.qr", FLOAT),
+    case("linalg.solve", FLOAT),
+    case("linalg.solve_triangular", FLOAT),
 
     # Lists of tensors.
     case("_foreach_add", FLOAT_INT),
