@@ -9,6 +9,8 @@ from ops.case import BOOL, FLOAT, FLOAT_INT, FLOATS, INT8, custom
 aten = torch.ops.aten
 IMAGE = (2, 3, 5, 4)
 CHANNELS = ((3,), (3,))
+# test_optim.py holds the device to what dense tensors give instead.
+OPTIMIZER = {"differentiable": False, "without": ("strided",), "why": "the CPU's kernels take any layout as contiguous"}
 
 CUSTOM = [
     custom("_adaptive_avg_pool2d", FLOATS, aten._adaptive_avg_pool2d, sample.tensors((2, 3, 7, 5), more=([3, 2],))),
@@ -33,17 +35,25 @@ CUSTOM = [
     custom(
         "replication_pad3d", FLOAT, aten.replication_pad3d, sample.tensors((2, 3, 4, 5), more=([1, 2, 0, 1, 1, 1],))
     ),
-    custom("_fused_adam_", FLOATS, sample.fused_adam(torch._fused_adam_), sample.optimizer(2), differentiable=False),
-    custom("_fused_adamw_", FLOATS, sample.fused_adam(torch._fused_adamw_), sample.optimizer(2), differentiable=False),
-    custom("_fused_sgd_", FLOATS, sample.fused_sgd, sample.optimizer(1), differentiable=False),
-    custom("_add_relu", FLOATS, aten._add_relu, sample.tensors((3, 4), (3, 4))),
-    custom("_addmm_activation", FLOATS, aten._addmm_activation, sample.tensors((4,), (2, 3), (3, 4))),
+    custom("_fused_adam_", FLOATS, sample.fused_adam(torch._fused_adam_), sample.optimizer(2), **OPTIMIZER),
+    custom("_fused_adamw_", FLOATS, sample.fused_adam(torch._fused_adamw_), sample.optimizer(2), **OPTIMIZER),
+    custom("_fused_sgd_", FLOATS, sample.fused_sgd, sample.optimizer(1), **OPTIMIZER),
+    custom("_add_relu", FLOAT, aten._add_relu, sample.tensors((3, 4), (3, 4)), differentiable=False),
+    custom(
+        "_addmm_activation",
+        FLOATS,
+        aten._addmm_activation,
+        sample.tensors((4,), (2, 3), (3, 4)),
+        differentiable=False,
+    ),
     custom("_int_mm", INT8, torch._int_mm, sample.tensors((17, 8), (8, 16)), differentiable=False),
     custom("_is_all_true", BOOL, aten._is_all_true, sample.tensors((3, 4))),
     custom("_is_any_true", BOOL, aten._is_any_true, sample.tensors((3, 4))),
     custom("_aminmax", FLOAT_INT, aten._aminmax, sample.tensors((3, 4)), differentiable=False),
     custom("_conj_physical", FLOAT, aten._conj_physical, sample.tensors((3, 4))),
-    custom("_stack", FLOAT_INT, lambda a, b: aten._stack([a, b], 1), sample.tensors((3, 4), (3, 4))),
+    custom(
+        "_stack", FLOAT_INT, lambda a, b: aten._stack([a, b], 1), sample.tensors((3, 4), (3, 4)), differentiable=False
+    ),
     custom("_unsafe_index", FLOATS, sample.unsafe_index, sample.tensors((5, 4))),
     custom("_unsafe_index_put", FLOATS, sample.unsafe_index_put, sample.tensors((5, 4), (2, 4))),
     custom("_masked_softmax", FLOAT, sample.masked_softmax, sample.tensors((2, 3, 4, 4))),
@@ -104,5 +114,5 @@ CUSTOM = [
     custom("embedding_renorm_", FLOAT, sample.embedding_renorm, sample.tensors((5, 4)), differentiable=False),
     custom("glu_jvp", FLOAT, sample.glu_jvp, sample.tensors((3, 6), (3, 6)), differentiable=False),
     custom("glu_backward_jvp", FLOAT, sample.glu_backward_jvp, sample.tensors((3, 6), (3, 6)), differentiable=False),
-    custom("_fused_adagrad_", FLOAT, sample.fused_adagrad, sample.optimizer(1), differentiable=False),
+    custom("_fused_adagrad_", FLOAT, sample.fused_adagrad, sample.optimizer(1), **OPTIMIZER),
 ]
