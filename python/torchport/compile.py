@@ -18,10 +18,11 @@ from torch.fx import GraphModule
 from torch.utils.checkpoint import CheckpointPolicy
 
 import torchport
-from torchport import plan
+from torchport import fake, plan
 from torchport.rewrite import full_name, is_handled
 
 ledger = plan.Ledger()
+fake.register()
 
 
 def backend(gm: GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
