@@ -270,7 +270,7 @@ void Kernel::walk(at::ArrayRef<c10::IValue> args, Collector& c) const {
   }
 }
 
-const exec::Program* Kernel::compile(at::ArrayRef<c10::IValue> args, const Collector& seen) const {
+exec::ProgramPtr Kernel::compile(at::ArrayRef<c10::IValue> args, const Collector& seen) const {
   graph::Graph g;
   graph::Node node;
   node.schema = schema_;
@@ -318,9 +318,9 @@ const exec::Program* Kernel::compile(at::ArrayRef<c10::IValue> args, const Colle
     Collector again;
     walk(args, again);
     again.finish();
-    return runtime.insert({{again.words.data(), again.words.size()}, again.hash}, program);
+    return runtime.cache.insert({{again.words.data(), again.words.size()}, again.hash}, program);
   }
-  return runtime.insert({{seen.words.data(), seen.words.size()}, seen.hash}, program);
+  return runtime.cache.insert({{seen.words.data(), seen.words.size()}, seen.hash}, program);
 }
 
 void Kernel::run(torch::jit::Stack& stack) {
@@ -335,7 +335,7 @@ void Kernel::run(torch::jit::Stack& stack) {
     if (c.device < 0) c.device = current_device();
     if (role_ != Role::functional) check_targets(args, c.tensors > static_cast<int>(c.cells.size()));
     auto& runtime = exec::Runtime::get();
-    const exec::Program* program = runtime.lookup({{c.words.data(), c.words.size()}, c.hash});
+    exec::ProgramPtr program = runtime.cache.lookup({{c.words.data(), c.words.size()}, c.hash});
     if (!program) [[unlikely]]
       program = compile(args, c);
 
@@ -468,8 +468,8 @@ std::vector<pjrt::BufferPtr> run_graph(const std::string& name, const graph::Gra
   }
   auto& runtime = exec::Runtime::get();
   const exec::KeyView key{words, exec::hash_words(words)};
-  const exec::Program* program = runtime.lookup(key);
-  if (!program) program = runtime.insert(key, runtime.compile(g, runtime.settings(Dtype::f32), name));
+  exec::ProgramPtr program = runtime.cache.lookup(key);
+  if (!program) program = runtime.cache.insert(key, runtime.compile(g, runtime.settings(Dtype::f32), name));
   std::vector<pjrt::Buffer*> raw;
   if (inputs.empty()) raw.assign(g.inputs.size(), nullptr);
   for (const auto& b : inputs) raw.push_back(b.get());

@@ -65,7 +65,7 @@ class Kernel final : public c10::OperatorKernel {
 
  private:
   void walk(at::ArrayRef<c10::IValue> args, Collector&) const;
-  const exec::Program* compile(at::ArrayRef<c10::IValue> args, const Collector&) const;
+  exec::ProgramPtr compile(at::ArrayRef<c10::IValue> args, const Collector&) const;
   // Refuses to write an argument that overlaps itself or, partly, another argument.
   void check_targets(at::ArrayRef<c10::IValue> args, bool shared) const;
   void prepare(torch::jit::Stack&) const;  // masks among indices become index tensors

@@ -1,5 +1,6 @@
 #include "base/env.h"
 
+#include <charconv>
 #include <cstdlib>
 
 #include "base/error.h"
@@ -15,6 +16,9 @@ const std::vector<EnvVar>& all_env() {
       {"TORCHPORT_EAGER", "strict", "strict|debug", "eager mode at start"},
       {"TORCHPORT_FALLBACK", "allow", "allow|error",
        "what to do with an op that has no lowering: run it on the CPU and count it, or raise"},
+      {"TORCHPORT_PROGRAMS", "4096", "",
+       "how many programs of eager ops are kept; beyond it the longest unused leave and are compiled again when "
+       "needed"},
       {"TORCHPORT_REPORT", "", "", "file that receives the report (JSON) at exit"},
       {"TORCHPORT_DUMP", "", "", "directory that receives the StableHLO text of every compiled program"},
       {"TORCHPORT_MEMORY_LIMIT", "", "",
@@ -36,6 +40,15 @@ std::string env(std::string_view name) {
     fail(Code::bad_setting, std::string(name), str("must be one of ", v.allowed, ", got '", value, "'"));
   }
   fail(Code::internal, "env", str("variable ", name, " is not in the table of base/env.cpp"));
+}
+
+int64_t env_integer(std::string_view name, int64_t low, int64_t high) {
+  const std::string set = env(name);
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(set.data(), set.data() + set.size(), value);
+  if (error != std::errc() || end != set.data() + set.size() || value < low || value > high)
+    fail(Code::bad_setting, std::string(name), str("must be an integer in [", low, ", ", high, "], got '", set, "'"));
+  return value;
 }
 
 }  // namespace torchport

@@ -79,7 +79,7 @@ py::dict report() {
     syncs = rt.counters.host_syncs;
     for (const auto& p : rt.programs()) {
       py::dict d;
-      d["name"] = p.name, d["compile_ms"] = static_cast<double>(p.us) / 1e3, d["launches"] = p.program->launches.load();
+      d["name"] = p.name, d["compile_ms"] = static_cast<double>(p.us) / 1e3, d["launches"] = p.launches->load();
       programs.append(d);
     }
     py::list memory;
@@ -211,7 +211,7 @@ void define_graphs(py::module_& m) {
              py::gil_scoped_release release;
              return c.call(tensors);
            })
-      .def_property_readonly("launches", [](const aten::Compiled& c) { return c.program().launches.load(); });
+      .def_property_readonly("launches", [](const aten::Compiled& c) { return c.program().launches->load(); });
   py::class_<aten::GraphBuilder>(m, "Graph")
       .def(py::init<>())
       .def(py::init<const std::string&>(), py::arg("platform"))

@@ -122,7 +122,7 @@ void Program::run(std::span<pjrt::Buffer* const> inputs, const bool* donatable, 
     if (const int input = plan.arguments[position]; donatable[input]) inputs[input]->donated();
   for (size_t i = 0; i < num_outputs_; ++i)
     outputs[i] = pjrt::Buffer::adopt(out[i], &device, output_dtypes_[i], output_bytes_[i]);
-  launches.fetch_add(1, std::memory_order_relaxed);
+  launches->fetch_add(1, std::memory_order_relaxed);
   if (Capture* capture = Capture::current()) [[unlikely]] {
     std::vector<uint64_t> read, made;
     for (int i : plan.arguments) read.push_back(inputs[i]->serial());

@@ -1,4 +1,4 @@
-// A compiled graph and the way to launch it. Programs live as long as the process.
+// A compiled graph and the way to launch it.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -20,7 +20,7 @@ struct RuntimeNumber {
   double re = 0, im = 0;
 };
 
-class Program {
+class Program : public std::enable_shared_from_this<Program> {
  public:
   Program(Lowered, std::unique_ptr<pjrt::Executable>);
 
@@ -36,7 +36,7 @@ class Program {
            uint64_t seed, uint64_t offset, pjrt::Device&, pjrt::BufferPtr* outputs) const;
 
   std::string name;  // of the op or graph, for reports
-  mutable std::atomic<int64_t> launches{0};
+  const std::shared_ptr<std::atomic<int64_t>> launches = std::make_shared<std::atomic<int64_t>>(0);  // outlives it
 
  private:
   std::unique_ptr<pjrt::Executable> executable_;

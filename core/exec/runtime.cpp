@@ -2,11 +2,8 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <shared_mutex>
-#include <unordered_map>
 
 #include "base/env.h"
 #include "exec/capture.h"
@@ -33,39 +30,7 @@ void dump(const std::string& text, const std::string& name, int64_t number) {
   std::filesystem::rename(part, path);
 }
 
-struct StoredKey {
-  std::vector<uint64_t> words;
-  std::shared_ptr<const Program> program;
-};
-std::shared_mutex cache_mutex;
-std::unordered_multimap<uint64_t, StoredKey>& cache() {
-  static auto* c = new std::unordered_multimap<uint64_t, StoredKey>;  // outlives every thread
-  return *c;
-}
-
-// What this thread has launched: open addressing by hash, pointing into the shared cache, whose entries never move or
-// die.
-struct Seen {
-  uint64_t hash = 0;
-  const StoredKey* key = nullptr;
-};
-constexpr size_t kSeen = 4096;
-thread_local std::vector<Seen> seen;
-
-bool equal(const StoredKey& k, std::span<const uint64_t> words) {
-  return k.words.size() == words.size() && std::memcmp(k.words.data(), words.data(), words.size_bytes()) == 0;
-}
-
 }  // namespace
-
-uint64_t hash_words(std::span<const uint64_t> words) {
-  uint64_t h = 0x9E3779B97F4A7C15ull ^ words.size();
-  for (uint64_t w : words) {
-    h = (h ^ w) * 0xff51afd7ed558ccdull;
-    h ^= h >> 32;
-  }
-  return h;
-}
 
 Runtime& Runtime::get() {
   if (forked.load(std::memory_order_relaxed)) [[unlikely]]
@@ -92,7 +57,7 @@ void Runtime::after_fork() {
 }
 bool Runtime::in_bad_fork() { return forked.load(); }
 
-Runtime::Runtime() {
+Runtime::Runtime() : cache(static_cast<size_t>(env_integer("TORCHPORT_PROGRAMS", 16, 1 << 20))) {
   client_ = pjrt::Client::open(pjrt::choose(env("TORCHPORT_PLATFORM"), &note_));
   opened.store(true);
 }
@@ -102,7 +67,7 @@ Settings settings_for(const pjrt::Caps& caps, Dtype default_dtype) {
 }
 Settings Runtime::settings(Dtype default_dtype) const { return settings_for(client_->caps(), default_dtype); }
 
-std::shared_ptr<const Program> Runtime::compile(const graph::Graph& g, const Settings& s, const std::string& name) {
+ProgramPtr Runtime::compile(const graph::Graph& g, const Settings& s, const std::string& name) {
   const auto start = std::chrono::steady_clock::now();
   Lowered lowered = lower(g, s);
   const int64_t number = counters.compiled.fetch_add(1) + 1;
@@ -123,33 +88,8 @@ std::shared_ptr<const Program> Runtime::compile(const graph::Graph& g, const Set
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
   counters.compile_us.fetch_add(us);
   std::lock_guard lock(mutex_);
-  compiled_.push_back({name, us, program});
+  compiled_.push_back({name, us, program->launches});
   return program;
-}
-
-const Program* Runtime::lookup(const KeyView& key) {
-  if (seen.empty()) [[unlikely]]
-    seen.resize(kSeen);
-  Seen& slot = seen[key.hash % kSeen];
-  if (slot.key && slot.hash == key.hash && equal(*slot.key, key.words)) return slot.key->program.get();
-  std::shared_lock lock(cache_mutex);
-  const auto [begin, end] = cache().equal_range(key.hash);
-  for (auto it = begin; it != end; ++it)
-    if (equal(it->second, key.words)) {
-      slot = {key.hash, &it->second};
-      return it->second.program.get();
-    }
-  return nullptr;
-}
-
-const Program* Runtime::insert(const KeyView& key, std::shared_ptr<const Program> program) {
-  std::unique_lock lock(cache_mutex);
-  const auto [begin, end] = cache().equal_range(key.hash);
-  for (auto it = begin; it != end; ++it)
-    if (equal(it->second, key.words)) return it->second.program.get();  // another thread was first
-  return cache()
-      .emplace(key.hash, StoredKey{{key.words.begin(), key.words.end()}, std::move(program)})
-      ->second.program.get();
 }
 
 std::vector<Runtime::Compiled> Runtime::programs() const {

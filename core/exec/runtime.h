@@ -4,21 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "exec/program.h"
+#include "exec/cache.h"
 #include "pjrt/client.h"
 
 namespace torchport::exec {
-
-// A launch's identity: the words that aten/ collects while it walks the arguments.
-struct KeyView {
-  std::span<const uint64_t> words;
-  uint64_t hash;
-};
-uint64_t hash_words(std::span<const uint64_t>);
 
 Settings settings_for(const pjrt::Caps&, Dtype default_dtype);
 
@@ -37,11 +29,9 @@ class Runtime {
 
   Settings settings(Dtype default_dtype) const;
   // Compiles or finds a program by the text of its StableHLO. name: for the report.
-  std::shared_ptr<const Program> compile(const graph::Graph&, const Settings&, const std::string& name);
+  ProgramPtr compile(const graph::Graph&, const Settings&, const std::string& name);
 
-  // The cache of eager launches. lookup is lock-free on a thread that has seen the key before.
-  const Program* lookup(const KeyView&);
-  const Program* insert(const KeyView&, std::shared_ptr<const Program>);
+  ProgramCache cache;  // of eager launches
 
   struct Counters {
     std::atomic<int64_t> compiled{0}, launches{0}, compile_us{0}, host_syncs{0};
@@ -50,7 +40,7 @@ class Runtime {
   struct Compiled {
     std::string name;
     int64_t us;
-    std::shared_ptr<const Program> program;
+    std::shared_ptr<std::atomic<int64_t>> launches;
   };
   std::vector<Compiled> programs() const;  // in order of compilation
   void reset_counters();

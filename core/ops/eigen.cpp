@@ -175,7 +175,7 @@ OP("_linalg_svd") {
 
 OP("_linalg_eigh") {
   const Value x = a.tensor("A");
-  expect_matrix(a, x, true);
+  expect_matrix(a, x, true, Code::dtype_unsupported);
   const std::string part = a.text("UPLO");
   a.check(part == "L" || part == "U" || part == "l" || part == "u", Code::bad_value,
           str("UPLO must be 'L' or 'U', got '", part, "'"));

@@ -4,13 +4,13 @@
 
 namespace torchport::ops {
 
-void expect_matrix(Args& a, const Value& x, bool square) {
+void expect_matrix(Args& a, const Value& x, bool square, Code wrong_dtype) {
   a.check(x.rank() >= 2, Code::bad_value,
           str("must get a tensor of at least 2 dimensions (A must be batches of matrices), got ", text(x.type())));
   a.check(!square || x.dim(-1) == x.dim(-2), Code::bad_value,
           str("must get batches of square matrices, got ", text(x.type())));
   const Dtype d = real_of(x.dtype());
-  a.check(d == Dtype::f32 || d == Dtype::f64, Code::bad_value,
+  a.check(d == Dtype::f32 || d == Dtype::f64, wrong_dtype,
           str("must get a floating point or complex tensor of single or double precision, got ", text(x.type())));
 }
 Dims batch_of(const Value& x) { return Dims(x.dims().begin(), x.dims().end() - 2); }

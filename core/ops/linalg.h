@@ -5,7 +5,7 @@
 namespace torchport::ops {
 
 // Checks for a floating or complex matrix (a square one when `square`) and folds its batch: [B, m, n].
-void expect_matrix(Args&, const Value& x, bool square);
+void expect_matrix(Args&, const Value& x, bool square, Code wrong_dtype = Code::bad_value);
 Dims batch_of(const Value& x);
 Value flat(Builder&, const Value& x);
 Value unflat(Builder&, const Value& x, const Dims& batch);                   // [B, ...] -> batch + [...]

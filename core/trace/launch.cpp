@@ -27,7 +27,7 @@ int64_t now_ns() {
 
 struct Flag {  // the check output of a launch that did not wait
   pjrt::BufferPtr value;
-  const exec::Program* program;
+  exec::ProgramPtr program;
 };
 struct Pending {
   std::mutex mutex;
@@ -114,7 +114,7 @@ void launch(const Request& r, pjrt::BufferPtr* outputs) {
   const size_t count = p.num_outputs();
   if (count == 0) return;
   if (checked) [[unlikely]] {
-    const Flag flag{outputs[count - 1], &p};
+    const Flag flag{outputs[count - 1], p.shared_from_this()};
     if (debug || r.device.client().caps().host_memory) {
       read_check(flag);
     } else {

@@ -98,7 +98,7 @@ def _script(script: Path, arguments: list[str], names: list[str], out: Console, 
         _write(json_file, json.dumps(found.as_dict(), indent=1) + "\n")
         say(f"written: {json_file}")
     if html_file is not None:
-        from torchport.report import save
+        from torchport.pages import save
 
         save(html_file, page(found))
         say(f"written: {html_file}")

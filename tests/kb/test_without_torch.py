@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 PARTS = (
-    "torchport.report",
+    "torchport.pages",
     "torchport.migrate.errors.answer",
     "torchport.migrate.errors.command",
     "torchport.migrate.kb.cli",

@@ -5,8 +5,8 @@ from pathlib import Path
 import plotly.graph_objects as go
 import pytest
 
-from torchport.report import browser, evidence_link, foreign, look, plot, save, unlinked_numbers
-from torchport.report.page import Pages
+from torchport.pages import browser, evidence_link, foreign, look, plot, save, unlinked_numbers
+from torchport.pages.page import Pages
 
 TEMPLATE = """{% extends "base.html.j2" %}{% block content %}
 <h1>{{ title }}</h1><p>{{ link("3.5 %", "run:1/x") }}</p>{{ figure }}<ul data-free><li id="ev-run-1-x">run 1</li></ul>

@@ -93,7 +93,7 @@ def _line(f: Finding) -> str:
 
 def page(check: Check) -> str:
     """One page that loads nothing: verdicts, roofline, memory over the step, cost against utilisation."""
-    from torchport.report import pages
+    from torchport.pages import pages
 
     judged = [v for v in check.verdicts if v.seconds]
     plots = {"roofline": _roofline(judged), "memory": _memory(check), "cost": _cost(judged)} if judged else {}
@@ -125,7 +125,7 @@ def _sources(check: Check) -> list[tuple[str, Any]]:
 def _roofline(verdicts: list[Verdict]) -> Any:
     import plotly.graph_objects as go
 
-    from torchport.report import plot
+    from torchport.pages import plot
 
     figure = go.Figure()
     for v in verdicts:
@@ -155,7 +155,7 @@ def _roofline(verdicts: list[Verdict]) -> Any:
 def _memory(check: Check) -> Any:
     import plotly.graph_objects as go
 
-    from torchport.report import plot
+    from torchport.pages import plot
 
     assert check.step is not None
     curve = check.step.live
@@ -174,7 +174,7 @@ def _memory(check: Check) -> Any:
 def _cost(verdicts: list[Verdict]) -> Any:
     import plotly.graph_objects as go
 
-    from torchport.report import plot
+    from torchport.pages import plot
 
     figure = go.Figure()
     shares = [n / 20 for n in range(1, 21)]

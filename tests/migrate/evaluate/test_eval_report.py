@@ -20,7 +20,7 @@ from torchport.migrate.evaluate.measurement import Steadiness
 from torchport.migrate.report import words
 from torchport.migrate.report.build import build
 from torchport.migrate.report.words import LANGUAGES, Words
-from torchport.report import foreign, look, save, unlinked_numbers
+from torchport.pages import foreign, look, save, unlinked_numbers
 
 
 @pytest.fixture

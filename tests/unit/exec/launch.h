@@ -91,7 +91,7 @@ class Launch {
   void write(Ref v, int input, graph::View view) { g.writes.push_back({v.id, input, std::move(view)}); }
   void write(Ref v, int input) { write(v, input, whole(input)); }
 
-  std::vector<Type> infer(int node) const { return exec::infer(g, g.nodes[node], settings); }
+  std::vector<std::optional<Type>> infer(int node) const { return exec::infer(g, g.nodes[node], settings); }
   std::shared_ptr<const Program> compile(const std::string& name = "test") {
     return runtime().compile(g, settings, name);
   }

@@ -306,7 +306,7 @@ TEST(Program, RunsOnEveryDeviceAndFromManyThreads) {
   const Ref x = l.value(l.input(counting(Dtype::f32, {3})));
   l.result(l.call("mul.Tensor", {{"self", x}, {"other", at_launch(l, {Number::Kind::real, 0, 1})}}));
   const auto program = l.compile();
-  const int64_t before = program->launches;
+  const int64_t before = *program->launches;
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int t = 0; t < 8; ++t)
@@ -320,7 +320,7 @@ TEST(Program, RunsOnEveryDeviceAndFromManyThreads) {
     });
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(program->launches - before, 400);
+  EXPECT_EQ(*program->launches - before, 400);
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ const char* const kWithNumber64[][4] = {{"bool", "i64", "f64", "c128"}, {"u8", "
                                         {"c64", "c64", "c64", "c64"},   {"c128", "c128", "c128", "c128"}};
 
 std::string_view type_of(Launch& l, const std::string& op, const std::vector<std::pair<std::string, Attr>>& args) {
-  return name(l.infer(l.node(op, args)).at(0).dtype);
+  return name(l.infer(l.node(op, args)).at(0).value().dtype);
 }
 
 TEST(Promotion, OfTensorsWithDimensions) {

@@ -11,7 +11,7 @@ import typer
 
 from torchport.migrate.agents.root import Refused, Root
 from torchport.migrate.agents.tools import Tools
-from torchport.report.page import needs
+from torchport.pages.page import needs
 
 INSTRUCTIONS = """Ports PyTorch programs written for CUDA to TPU, Trainium and other PJRT devices, and tests them here
 on an emulated device. Usual order: scan, port (look at the diff, then apply), run, explain_error on what fails, check

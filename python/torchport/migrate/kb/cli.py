@@ -20,7 +20,7 @@ from torchport.migrate.kb.entry import KINDS, Entry, make
 from torchport.migrate.kb.ingest import ingest
 from torchport.migrate.kb.serve import serve as serve_store
 from torchport.migrate.kb.store import Store, default_path
-from torchport.report.page import write_whole
+from torchport.pages.page import write_whole
 
 app = typer.Typer(no_args_is_help=True, help="The knowledge base: claims with source, date and evidence.")
 _out = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)

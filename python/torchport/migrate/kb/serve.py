@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from torchport.migrate.kb.store import Store
-from torchport.report.page import needs
+from torchport.pages.page import needs
 
 
 def loopback(host: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from torchport.migrate import errors
 from torchport.migrate.kb.entry import Entry
-from torchport.report.page import needs
+from torchport.pages.page import needs
 
 TARGETS = Path(errors.__file__).parents[2] / "check" / "targets.toml"
 # Written by `make docs` from core/base/error.cpp, so that the codes can be read without torch.

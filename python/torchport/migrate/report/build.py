@@ -12,8 +12,8 @@ from torchport.migrate.evaluate.shown import not_shown
 from torchport.migrate.report import plots
 from torchport.migrate.report.evidence import Evidence
 from torchport.migrate.report.words import Words
-from torchport.report import pages, plot
-from torchport.report.page import anchor
+from torchport.pages import pages, plot
+from torchport.pages.page import anchor
 
 CLASSES = {"move": "good", "keep_two": "fair", "not_worthwhile": "bad"}
 

@@ -17,7 +17,7 @@ def report(
     try:
         from torchport.migrate.evaluate import EvalError
         from torchport.migrate.report.build import build
-        from torchport.report import save
+        from torchport.pages import save
 
         try:
             save(output, build(folder, lang))

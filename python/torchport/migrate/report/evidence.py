@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 from torchport.migrate.evaluate.folder import Evaluation
-from torchport.report import evidence_link
+from torchport.pages import evidence_link
 
 PLAN = "plan.toml"
 

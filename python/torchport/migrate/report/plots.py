@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from torchport.migrate.report.words import Words
-from torchport.report.page import COLOURS, needs
+from torchport.pages.page import COLOURS, needs
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

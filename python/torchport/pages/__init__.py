@@ -7,9 +7,9 @@
 Needs the extra `torchport[report]` (Jinja2, Plotly); torch is not used.
 """
 
-from torchport.report.browser import Look, find_chromium, look
-from torchport.report.offline import foreign, unlinked_numbers
-from torchport.report.page import Pages, evidence_link, pages, plot, save
+from torchport.pages.browser import Look, find_chromium, look
+from torchport.pages.offline import foreign, unlinked_numbers
+from torchport.pages.page import Pages, evidence_link, pages, plot, save
 
 __all__ = [
     "Look",

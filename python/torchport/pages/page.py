@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchport.report.offline import foreign
+from torchport.pages.offline import foreign
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
