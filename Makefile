@@ -7,7 +7,7 @@ PIP := $(PY) -m pip --disable-pip-version-check
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check format unit pytest conformance bench docs clean eval-demo check-large
+.PHONY: help setup build run test check format unit pytest conformance conformance-full fuzz bench docs clean eval-demo check-large
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1 -/p' $(MAKEFILE_LIST)
@@ -62,6 +62,14 @@ pytest: build  ## Python tests
 conformance: setup  ## PyTorch's op_db against CPU (slow, not part of make test)
 	@mkdir -p out
 	$(PY) tests/conformance/run.py --jobs $(JOBS) --out out/conformance.jsonl
+
+conformance-full: setup  ## all of op_db, twelve dtypes, wrong calls too; an interrupted run goes on (hours)
+	@mkdir -p out
+	$(PY) tests/conformance/run.py --full --jobs $(JOBS) --out out/conformance-full.jsonl --causes \
+	  --min-agree 99.5 --min-errors 98 --max-fallback 3
+
+fuzz: setup  ## 10,000 random programs on the CPU and on the device (half an hour)
+	$(PY) tests/fuzz/run.py --programs 10000 --jobs $(JOBS)
 
 bench: setup  ## benchmarks against torch CPU, tables and JSON in out/
 	@for name in dispatch recompile models memory_flat; do $(PY) benchmarks/$$name.py --out out/$$name.json || exit 1; done

@@ -1,4 +1,8 @@
-"""When two results count as equal: structure, shape and dtype always, values within a tolerance of the dtype."""
+"""When two results count as equal: structure, shape and dtype always, values within a tolerance of the dtype.
+
+Where PyTorch's documentation leaves a result open (the order of equal elements in sort, topk, kthvalue, argsort, median
+and mode; signs of singular vectors), invariants.py says what of it is compared: indices by the elements they point at.
+"""
 
 import re
 
@@ -22,6 +26,10 @@ UNDETERMINED = re.compile(
     r"^(bernoulli|cauchy|empty\w*|exponential|geometric|log_normal|multinomial|new_empty\w*|normal\w*|rand|rand_like|randint"
     r"|randint_like|randn|randn_like|uniform|nn\.functional\.(\w*dropout\w*|gumbel_softmax|rrelu))(\.|$)"
 )
+
+
+class StridesDiffer(AssertionError):
+    """Everything else of a result is the CPU's, but not its memory format."""
 
 
 class NotComparable(Exception):
@@ -61,14 +69,35 @@ def assert_tensor(want: torch.Tensor, got: object, tested: torch.dtype, values: 
         )
 
 
-def assert_same(want: object, got: object, tested: torch.dtype, values: bool = True, tol: tuple | None = None) -> None:
-    """A pytree of results against its reference."""
+def assert_same(
+    want: object, got: object, tested: torch.dtype, values: bool = True, tol: tuple | None = None, before: str = ""
+) -> None:
+    """A pytree of results against its reference. before: what the message of a difference begins with."""
     wants, gots = tree_leaves(want), tree_leaves(got)
-    assert len(wants) == len(gots), f"{len(gots)} outputs, wants {len(wants)}"
+    assert len(wants) == len(gots), f"{before}{len(gots)} outputs, wants {len(wants)}"
     for expected, actual in zip(wants, gots, strict=False):
         if isinstance(expected, torch.Tensor):
-            assert_tensor(expected, actual, tested, values, tol)
+            try:
+                assert_tensor(expected, actual, tested, values, tol)
+            except AssertionError as difference:
+                raise AssertionError(before + str(difference)) from None
         elif isinstance(expected, (bool, int, float, complex)) and values:
             torch.testing.assert_close(
                 torch.tensor(actual), torch.tensor(expected), rtol=1e-4, atol=1e-4, equal_nan=True
+            )
+
+
+def strides(tensor: torch.Tensor) -> list[int] | None:
+    """The strides that matter: none for sparse and empty tensors, and none of dimensions of one element."""
+    if tensor.layout is not torch.strided or tensor.numel() == 0:
+        return None
+    return [step for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+
+
+def assert_strides(want: object, got: object, before: str = "") -> None:
+    """The memory format of a pytree of results against its reference; shapes are known to agree."""
+    for expected, actual in zip(tree_leaves(want), tree_leaves(got), strict=True):
+        if isinstance(expected, torch.Tensor) and strides(expected) != strides(actual):
+            raise StridesDiffer(
+                f"{before}strides {actual.stride()} want {expected.stride()}, shape {tuple(expected.shape)}"
             )

@@ -16,6 +16,7 @@ from typing import Any
 WORKER = Path(__file__).with_name("worker.py")
 START_SECONDS = 300  # importing the op database on a loaded machine
 GRACE_SECONDS = 10
+TASKS_EACH = 200  # then a fresh process takes over: every program that was compiled stays in memory
 
 
 @dataclass
@@ -72,19 +73,22 @@ class Worker:
 
 
 class Pool:
-    """Runs tasks on several workers and calls `report` with each row and `finished` after each task."""
+    """Runs tasks on several workers and calls `report` with each row and `finished` after each task.
+
+    timeout: seconds a case may take. options: what every task carries beside op, dtype and modes.
+    """
 
     def __init__(
         self,
         jobs: int,
         timeout: float,
-        samples: int,
+        options: dict[str, Any],
         log: Path,
         report: Callable,
         finished: Callable,
         script: Path = WORKER,
     ):
-        self.jobs, self.timeout, self.samples, self.log = jobs, timeout, samples, log
+        self.jobs, self.timeout, self.options, self.log = jobs, timeout, options, log
         self.report, self.finished, self.script = report, finished, script
         self.lock, self.errors = threading.Lock(), []
 
@@ -125,6 +129,7 @@ class Pool:
 
     def _serve(self, index: int, pending: Iterator[Task]) -> None:
         worker: Worker | None = None
+        served = 0
         while (task := self._take(pending)) is not None:
             modes = task.modes
             while modes:
@@ -136,14 +141,16 @@ class Pool:
                 break
             with self.lock:
                 self.finished(task)
+            served += 1
+            if worker and served % TASKS_EACH == 0:
+                worker.stop()
+                worker = None
         if worker:
             worker.stop()
 
     def _run_task(self, worker: Worker, task: Task, modes: list[str]) -> list[str] | None:
         """Runs a task; None when it ended, else the modes left after the one that killed the worker."""
-        worker.send(
-            {"op": task.op, "dtype": task.dtype, "modes": modes, "samples": self.samples, "timeout": self.timeout}
-        )
+        worker.send({"op": task.op, "dtype": task.dtype, "modes": modes, "timeout": self.timeout, **self.options})
         current = modes[0]
         while True:
             try:

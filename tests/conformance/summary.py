@@ -4,6 +4,8 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
+from conformance.causes import Cause, Causes
+
 
 @dataclass
 class Summary:
@@ -49,10 +51,15 @@ class Summary:
         """Share of the ops that ran something on the CPU."""
         return 100 * self.ops_fallback / self.ops if self.ops else 0.0
 
+    @property
+    def agree_text(self) -> str:
+        """agree_percent as it is printed."""
+        return floor1(self.agree_percent)
+
     def line(self) -> str:
         """The closing line."""
         return (
-            f"conformance: {self.agree} of {self.cases} agree ({floor1(self.agree_percent)} %), {self.failed} failed, "
+            f"conformance: {self.agree} of {self.cases} agree ({self.agree_text} %), {self.failed} failed, "
             f"{self.crashed} crashed, {self.hung} hung; ops needing a fallback: {self.ops_fallback} of {self.ops} "
             f"({floor1(self.fallback_percent)} %)"
         )
@@ -81,11 +88,7 @@ def grouped_failures(rows: list[dict]) -> str:
     lines = []
     for key, members in sorted(groups.items(), key=lambda item: -len(item[1])):
         lines.append(f"{len(members):5}  {key}")
-        by_op: dict[str, set[str]] = defaultdict(set)
-        for row in members:
-            by_op[row["op"]].add(f"{row['dtype']}/{row['mode']}")
-        for op, where in sorted(by_op.items()):
-            lines.append(f"         {op}: {' '.join(sorted(where))}")
+        lines.append(_places(members))
         lines.append(f"         e.g. {' '.join(members[0]['message'].split())[:300]}")
     return "\n".join(lines)
 
@@ -98,3 +101,46 @@ def fallback_table(rows: list[dict]) -> str:
             users[name].add(row["op"])
     ordered = sorted(users.items(), key=lambda item: (-len(item[1]), item[0]))
     return "\n".join(f"{len(ops):5}  {name}: {' '.join(sorted(ops)[:8])}" for name, ops in ordered)
+
+
+def caused(rows: list[dict], causes: Causes, complete: bool) -> tuple[str, int]:
+    """Every failure under its cause, and the number of what must not be: failures without one, idle causes.
+
+    complete: the rows are those of every op, so a cause that explains none of them is out of date.
+    """
+    known: dict[Cause, list[dict]] = {cause: [] for cause in causes}
+    unknown = []
+    for row in rows:
+        if row["result"] not in ("pass", "skip"):
+            cause = causes.of(row)
+            (unknown if cause is None else known[cause]).append(row)
+    lines = [f"{len(members):5}  {cause.cause}\n{_places(members)}" for cause, members in known.items() if members]
+    idle = [cause for cause, members in known.items() if complete and not members]
+    lines += [f"    0  explains nothing any more, take it out of causes.toml: {cause}" for cause in idle]
+    if unknown:
+        lines.append(f"{len(unknown):5}  WITHOUT A CAUSE\n{grouped_failures(unknown)}")
+    return "\n".join(lines), len(unknown) + len(idle)
+
+
+def _places(members: list[dict]) -> str:
+    """The ops, dtypes and modes of failures, a line an op."""
+    by_op: dict[str, set[str]] = defaultdict(set)
+    for row in members:
+        by_op[row["op"]].add(f"{row['dtype']}/{row['mode']}")
+    return "\n".join(f"         {op}: {' '.join(sorted(where))}" for op, where in sorted(by_op.items()))
+
+
+def uncut(rows: list[dict]) -> str:
+    """How many of the database's samples were compared, and how many cases the time budget cut short."""
+    ran = [row for row in rows if row.get("there")]
+    cut = sum(row["result"] == "pass" and row["samples"] < row["there"] for row in ran)
+    return f"{sum(row['samples'] for row in ran)} samples compared; {cut} cases compared fewer samples than there are"
+
+
+def strides_line(rows: list[dict]) -> str:
+    """How many of the cases that agree also have the CPU's memory format, and which ops do not."""
+    agreeing = [row for row in rows if row["result"] == "pass" and "strides" in row]
+    other = sorted({row["op"] for row in agreeing if row["strides"]})
+    count = sum(not row["strides"] for row in agreeing)
+    names = f"; other strides: {' '.join(other)}" if other else ""
+    return f"memory format: {count} of {len(agreeing)} agreeing cases have the CPU's strides{names}"

@@ -29,7 +29,7 @@ for line in sys.stdin:
 def run(tmp_path: Path, ops: list[str], script: str = FAKE) -> list[dict]:
     path, rows = tmp_path / "fake.py", []
     path.write_text(script)
-    Pool(2, 0.5, 1, tmp_path / "out", rows.append, lambda task: None, path).run(
+    Pool(2, 0.5, {}, tmp_path / "out", rows.append, lambda task: None, path).run(
         [Task(op, "float32", ["forward", "out"]) for op in ops]
     )
     return rows

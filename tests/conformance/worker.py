@@ -1,5 +1,6 @@
 """Runs cases in a process that may die: reads one task a line from stdin, writes one JSON row an event to stdout."""
 
+import hashlib
 import json
 import os
 import signal
@@ -12,10 +13,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo
 
 import target
-from conformance.compare import NotComparable
-from conformance.modes import MODES, samples, supports
+from conformance.compare import NotComparable, StridesDiffer
+from conformance.modes import MODES, errors, samples, supports
 
 
 class CaseTimeout(BaseException):
@@ -26,21 +28,67 @@ def on_alarm(*_: object) -> None:
     raise CaseTimeout
 
 
-def run_case(op: object, dtype: torch.dtype, mode: str, count: int) -> tuple[str, str, int]:
-    """Result, message and number of samples compared; an op passes only when every sample agrees."""
-    compared = 0
+def run_case(op: OpInfo, dtype: torch.dtype, mode: str, count: int, budget: float) -> dict:
+    """What a row says of a case; an op passes only when every sample agrees. Strides are told apart from the rest.
+
+    count: first samples to take, 0 for all. budget: seconds after which no further sample begins.
+    """
+    row = {"result": "pass", "message": "", "samples": 0, "there": 0, "strides": ""}
+    began = time.monotonic()
     try:
-        for sample in samples(op, dtype, mode, count):
-            compared += MODES[mode](op, sample, dtype, target.DEVICE)
+        every = samples(op, dtype, mode, count)
+        row["there"] = len(every)
+        for sample in every:
+            try:
+                row["samples"] += MODES[mode](op, sample, dtype, target.DEVICE)
+            except StridesDiffer as difference:
+                row["samples"] += 1
+                row["strides"] = row["strides"] or str(difference)
+            if time.monotonic() - began > budget:
+                break
     except NotComparable as error:
-        return "skip", str(error), compared
+        return {**row, "result": "skip", "message": str(error)}
     except CaseTimeout:
-        return "hang", "timed out", compared
+        return {**row, "result": "hang", "message": "timed out"}
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 (whatever it is, it is the result)
-        return "fail", f"{type(error).__name__}: {str(error)[:400]}", compared
-    return ("pass" if compared else "skip"), "", compared
+        return {**row, "result": "fail", "message": f"{type(error).__name__}: {str(error)[:400]}"}
+    return row if row["samples"] else {**row, "result": "skip"}
+
+
+def run_errors(op: OpInfo) -> list[tuple[str, str]]:
+    """Result and message of every wrong call of the database."""
+    rows = []
+    try:
+        rows.extend(errors(op, target.DEVICE))
+    except CaseTimeout:
+        rows.append(("hang", "timed out"))
+    return rows
+
+
+class Programs:
+    """The StableHLO programs that the device launches, written to files named by their hash."""
+
+    def __init__(self, folder: Path):
+        from torchport import _C
+
+        self.core, self.folder, self.names = _C, folder, []
+        folder.mkdir(parents=True, exist_ok=True)
+        _C.capture_begin()
+
+    def launched(self) -> dict[str, str]:
+        """File -> name of the lowering, of the programs launched since the last call."""
+        for program in self.core.capture_programs(len(self.names)):
+            name = f"{hashlib.sha256(program['text'].encode()).hexdigest()[:32]}.mlir"
+            path = self.folder / name
+            if not path.exists():
+                part = path.with_suffix(f".{os.getpid()}")
+                part.write_text(program["text"])
+                part.replace(path)
+            self.names.append((name, program["name"]))
+        launches = self.core.capture_launches()
+        return dict(sorted({self.names[launch[0]] for launch in launches if launch[0] >= 0}))
 
 
 def main() -> None:
@@ -57,27 +105,36 @@ def main() -> None:
         channel.write(json.dumps(row) + "\n")
 
     emit(ready=True)
+    programs = None
     for line in sys.stdin:
         task = json.loads(line)
-        op, dtype = ops[task["op"]], getattr(torch, task["dtype"])
+        op = ops[task["op"]]
+        if task["programs"] and programs is None:
+            programs = Programs(Path(task["programs"]))
         for mode in task["modes"]:
             emit(begin=mode)
+            signal.setitimer(signal.ITIMER_REAL, task["timeout"])
+            row = {"op": task["op"], "dtype": task["dtype"], "mode": mode}
+            if mode == "errors":
+                wrong = run_errors(op)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                for index, (result, message) in enumerate(wrong):
+                    emit(**row, index=index, result=result, message=message, samples=1, fallbacks=[], seconds=0.0)
+                continue
+            dtype = getattr(torch, task["dtype"])
             if not supports(op, dtype, mode):
+                signal.setitimer(signal.ITIMER_REAL, 0)
                 continue
             target.reset_fallbacks()
             began = time.monotonic()
-            signal.setitimer(signal.ITIMER_REAL, task["timeout"])
-            result, message, compared = run_case(op, dtype, mode, task["samples"])
+            found = run_case(op, dtype, mode, task["samples"], task["budget"])
             signal.setitimer(signal.ITIMER_REAL, 0)
             emit(
-                op=task["op"],
-                dtype=task["dtype"],
-                mode=mode,
-                result=result,
-                message=message,
-                samples=compared,
+                **row,
+                **found,
                 fallbacks=target.fallbacks(),
                 seconds=round(time.monotonic() - began, 3),
+                **({"programs": programs.launched()} if programs else {}),
             )
         emit(done=True)
 
