@@ -106,6 +106,7 @@ INVARIANTS: dict[str, Invariant] = {
     "median": _selected(0),
     "nanmedian": _selected(0),
     "mode": _selected(0),
+    "linalg.eig": lambda sample, result: sample.output_process_fn_grad(result),
     "linalg.eigh": _eigh,
     "linalg.svd": _svd_vh,
     "svd": _svd_v,
@@ -130,4 +131,6 @@ def _dropout(op_name: str, sample: SampleInput) -> float:
 
 def random_sample(op_name: str, sample: SampleInput) -> bool:
     """Whether this sample of an otherwise determined op draws random numbers."""
+    if op_name.startswith("nn.functional.fractional_max_pool"):
+        return sample.kwargs.get("_random_samples") is None
     return _dropout(op_name, sample) > 0.0

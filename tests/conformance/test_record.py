@@ -10,7 +10,7 @@ from torch.testing._internal.opinfo.core import SampleInput
 
 from conformance import modes
 from conformance.causes import Cause, Causes
-from conformance.compare import assert_same, assert_strides
+from conformance.compare import assert_same, assert_strides, nearer
 from conformance.invariants import invariant, random_sample
 from conformance.pool import Task
 from conformance.record import Record, read
@@ -125,7 +125,7 @@ def test_strides_of_one_element_are_free():
 def test_arguments_keep_their_memory():
     base = torch.arange(12.0)
     sample = SampleInput(base[1::2], args=(base[:6], base.expand(2, 12)))
-    call = modes.Call(sample, "cpu")
+    call = modes.Call(op_infos()["add"], sample, "cpu")
     assert call.input.stride() == (2,)
     assert call.args[1].stride() == (0, 1)
     call.args[0].zero_()
@@ -149,3 +149,11 @@ def test_wrong_calls_are_compared_by_type(monkeypatch):
 def test_rows_are_json(tmp_path):
     lines = filled(tmp_path / "rows.jsonl").read_text().splitlines()
     assert [next(iter(json.loads(line))) for line in lines] == ["head", "op", "finished", "op"]
+
+
+def test_a_device_may_be_nearer_than_the_cpu():
+    exact, host = torch.tensor([1.0, 2.0]).double(), torch.tensor([1.0, 2.1])
+    assert nearer(exact, host, torch.tensor([1.05, 2.0]))
+    assert not nearer(exact, host, torch.tensor([1.0, 2.2]))
+    assert not nearer(exact, torch.tensor([1.0, float("nan")]), host)
+    assert not nearer(torch.tensor([3]), torch.tensor([3]), torch.tensor([4])), "integers are exact already"

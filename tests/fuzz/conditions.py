@@ -40,6 +40,11 @@ def bounded(*tensors: torch.Tensor) -> bool:
     return all(t.dtype is torch.bool or t.numel() == 0 or bool((t.abs() <= 100).all()) for t in tensors)
 
 
+def plain(*tensors: torch.Tensor) -> bool:
+    """No infinity or NaN beside a complex number: products with them depend on how the CPU writes a multiplication."""
+    return real(*tensors) or bounded(*tensors)
+
+
 def castable(x: torch.Tensor, *rest: torch.Tensor) -> bool:
     """Numbers that every signed integer holds, none negative where uint8 shall: C leaves other casts undefined."""
     sources = rest or (x,)

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import torch
 
-from fuzz.conditions import anything, bounded, castable, dims, inexact, integral, real, whole
+from fuzz.conditions import anything, bounded, castable, dims, floating, inexact, integral, plain, real, whole
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,7 @@ RULES = [
         torch.where({m}, {x}, {scalar})
         {x}.square()
         """,
+        condition=plain,
         weight=3,
     ),
     Rule(
@@ -213,6 +214,7 @@ RULES = [
         {x}.sum({dim}, dtype=torch.float64)
         torch.linalg.vector_norm({x})
         """,
+        condition=plain,
         rounds=True,
         weight=2,
     ),
@@ -289,6 +291,7 @@ RULES = [
         {x}.set_({y})
         {x}.swapdims_({dim}, {dim})
         """,
+        condition=plain,
         makes=0,
         weight=5,
     ),
@@ -340,7 +343,6 @@ RULES = [
         {x}.div_({divisor})
         {x}.sigmoid_()
         {x}.addcmul_({y}, {y})
-        {x}.lerp_({y}, 0.25)
         """,
         makes=0,
         condition=bounded,
@@ -356,6 +358,7 @@ RULES = [
         torch.where({m}, {x}, {x}, out={w})
         torch.add({x}, {scalar}, out={x})
         """,
+        condition=plain,
         makes=0,
         weight=3,
     ),
@@ -367,7 +370,7 @@ RULES = [
         torch.matmul({x}, {x}.mT, out={w})
         """,
         makes=0,
-        condition=lambda *t: all(u.dtype is not torch.bool for u in t),
+        condition=lambda *t: plain(*t) and all(u.dtype is not torch.bool for u in t),
         rounds=True,
     ),
     Rule(
@@ -380,6 +383,15 @@ RULES = [
         makes=0,
         condition=real,
         continuous=False,
+    ),
+    Rule(
+        "write lerp",
+        """
+        {x}.lerp_({y}, 0.25)
+        """,
+        makes=0,
+        condition=lambda *t: bounded(*t) and floating(*t),
+        rounds=True,
     ),
     Rule(
         "write scan",
@@ -408,6 +420,7 @@ RULES = [
         with torch.no_grad(): {x}[{slices}] = 1
         {x}.data.add_(1)
         """,
+        condition=plain,
         makes=0,
     ),
     Rule(
