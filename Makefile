@@ -7,7 +7,7 @@ PIP := $(PY) -m pip --disable-pip-version-check
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check format unit pytest conformance conformance-full fuzz bench docs clean eval-demo check-large
+.PHONY: help setup build run train test check format unit pytest conformance conformance-full fuzz bench docs clean eval-demo check-large check-models check-faults
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1 -/p' $(MAKEFILE_LIST)
@@ -38,7 +38,10 @@ build/build.ninja: $(VENV)/.installed CMakeLists.txt tools/locate.py
 build: build/build.ninja  ## build what changed in core/
 	@$(VENV)/bin/ninja -C build -j $(JOBS)
 
-run: setup  ## the main job: train on cpu and on the device, compare
+run: setup  ## the first look: train on cpu and on the device and compare; check the GPT for TARGETS=tpu:v6e,tpu:v5e,tpu:7x,cuda:h100
+	@$(PY) examples/run.py $(if $(TARGETS),--targets $(TARGETS))
+
+train: setup  ## the training part of it alone, with the CPU's runs made anew
 	$(PY) examples/train.py
 
 eval-demo: setup  ## scan, port, seal, measure, decide and report on examples/cuda_service (minutes)
@@ -80,6 +83,12 @@ docs: setup  ## write the generated tables of docs/
 
 check-large: setup  ## whole models on whole slices through libtpu (20 minutes, needs pip install libtpu), docs/check-large.md
 	$(PY) tests/check/large.py --write docs/check-large.md
+
+check-models: setup  ## the examples and five transformers models for a TPU v6e (minutes, needs pip install libtpu), docs/check-models.md
+	$(PY) tests/check/models.py --write docs/check-models.md
+
+check-faults: setup  ## ops that the real TPU compiler refuses, a program too large for its memory (a minute, needs pip install libtpu)
+	$(PY) -m pytest tests/check/real_faults.py
 
 format: $(VENV)/.installed  ## format the C++ and Python files in place
 	@find core tests/unit -name '*.cpp' -o -name '*.h' | xargs $(VENV)/bin/clang-format -i

@@ -43,6 +43,7 @@ class Outcome:
     device: Run
     bound: list[float]
     verdicts: list[Verdict]
+    kept: str | None = None  # when the CPU's runs were made, where an earlier call kept them
 
     @property
     def agrees(self) -> bool:
@@ -56,7 +57,14 @@ class Outcome:
             for name, run in (("cpu", self.cpu), ("device", self.device))
         }
         verdicts = [asdict(verdict) for verdict in self.verdicts]
-        return {"model": self.model, "agrees": self.agrees, **runs, "bound": self.bound, "verdicts": verdicts}
+        return {
+            "model": self.model,
+            "agrees": self.agrees,
+            "cpu_kept_from": self.kept,
+            **runs,
+            "bound": self.bound,
+            "verdicts": verdicts,
+        }
 
 
 def _count(value: int | None) -> str:
@@ -121,7 +129,7 @@ def table(outcomes: list[Outcome]) -> Table:
     return result
 
 
-def _replace(path: Path, write: Callable[[Path], None]) -> None:
+def replace(path: Path, write: Callable[[Path], None]) -> None:
     """Writes beside the file and renames, so that a reader sees the old file or the whole new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
@@ -137,7 +145,7 @@ def _replace(path: Path, write: Callable[[Path], None]) -> None:
 def write_json(path: Path, settings: dict[str, Any], outcomes: list[Outcome]) -> None:
     """Everything the table and the plot show."""
     content = {**settings, "slack": SLACK, "models": [outcome.as_dict() for outcome in outcomes]}
-    _replace(path, lambda part: part.write_text(json.dumps(content, indent=1) + "\n"))
+    replace(path, lambda part: part.write_text(json.dumps(content, indent=1) + "\n"))
 
 
 def write_plot(path: Path, outcomes: list[Outcome]) -> None:
@@ -164,5 +172,5 @@ def write_plot(path: Path, outcomes: list[Outcome]) -> None:
         bottom.set_xlabel("step")
         bottom.legend()
     figure.tight_layout()
-    _replace(path, lambda part: figure.savefig(part, dpi=120))
+    replace(path, lambda part: figure.savefig(part, dpi=120))
     pyplot.close(figure)

@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import char_gpt
 import digits_cnn
 import ledger
+import reference
 from outcome import Outcome, Run, table, write_json, write_plot
 from parity import Verdict, bounds, compare, nudge
 
@@ -67,6 +68,17 @@ def run(job: Job, device: str, steps: int, seed: int, progress: Progress, twin: 
     return Run(device, got["losses"], got["held_out_loss"], got.get("accuracy"), seconds, ledger.spent(device, before))
 
 
+def on_cpu(job: Job, steps: int, seed: int, keep: Path | None, progress: Progress) -> tuple[str | None, list[Run]]:
+    """The plain run on the CPU and its twins: trained now (None), or kept from that date."""
+    key = reference.key(job.name, steps, seed)
+    if keep is not None and (kept := reference.load(keep, key)) is not None:
+        return kept
+    runs = [run(job, "cpu", steps, seed, progress, twin) for twin in (None, *TWINS)]
+    if keep is not None:
+        reference.save(keep, key, runs)
+    return None, runs
+
+
 def judge(job: Job, cpu: Run, device: Run, twins: list[Run]) -> tuple[list[float], list[Verdict]]:
     """The bound of each step, and the verdicts: curves, held-out loss, accuracy, and that training got somewhere."""
     # The held-out loss is one more point of the curve, so that it gets its bound in the same way.
@@ -108,6 +120,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a few steps only: 22 and 6")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and batches (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for train.json and train.png")
+    parser.add_argument("--keep", type=Path, help="keep the CPU's runs in this folder, and use those that are there")
     options = parser.parse_args(argv)
     if options.steps is not None and options.steps < 2:
         parser.error(f"--steps must be at least 2, got {options.steps}")
@@ -126,11 +139,10 @@ def main(argv: list[str] | None = None, jobs: tuple[Job, ...] = JOBS) -> int:
     with Progress(*columns, TextColumn("{task.fields[loss]}"), console=console) as progress:
         for job in jobs:
             steps = options.steps or (job.quick_steps if options.quick else job.steps)
-            cpu = run(job, "cpu", steps, options.seed, progress)
-            twins = [run(job, "cpu", steps, options.seed, progress, twin) for twin in TWINS]
+            kept, (cpu, *twins) = on_cpu(job, steps, options.seed, options.keep, progress)
             device = run(job, options.device, steps, options.seed, progress)
             bound, verdicts = judge(job, cpu, device, twins)
-            outcomes.append(Outcome(job.name, job.held_out, cpu, device, bound, verdicts))
+            outcomes.append(Outcome(job.name, job.held_out, cpu, device, bound, verdicts, kept))
     console.print(table(outcomes))
     for job, outcome in zip(jobs, outcomes, strict=True):
         console.print(
@@ -139,6 +151,9 @@ def main(argv: list[str] | None = None, jobs: tuple[Job, ...] = JOBS) -> int:
             highlight=False,
             soft_wrap=True,
         )
+        if outcome.kept:
+            made = f"the CPU's runs are those of {outcome.kept} (same torch, machine, source and seed); make train makes them anew"
+            console.print(f"  note {made}", markup=False, highlight=False, soft_wrap=True)
         for verdict in outcome.verdicts:
             mark = "ok  " if verdict.agrees else "FAIL"
             console.print(f"  {mark} {verdict.message}", markup=False, highlight=False, soft_wrap=True)

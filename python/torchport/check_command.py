@@ -32,10 +32,10 @@ def check(
     parallel: Annotated[str, typer.Option(help="tp=8,fsdp=4: sizes of dp, fsdp and tp; chosen when not given.")] = "",
     steps: Annotated[int, typer.Option(min=2, help="Steps of the script that are run in emulation.")] = 4,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write everything there.")] = None,
-    html_file: Annotated[
-        Path | None, typer.Option("--html", help="Write one self-contained page (a script's).")
+    html_file: Annotated[Path | None, typer.Option("--html", help="Write one self-contained page.")] = None,
+    save_bundle: Annotated[
+        Path | None, typer.Option(help="A folder for each target's program, text and compiled.")
     ] = None,
-    save_bundle: Annotated[Path | None, typer.Option(help="A folder for each target's program (a script's).")] = None,
     fail_on: Annotated[
         str, typer.Option(help="Exit with 1 for any of compile, fit, count, fallback, recompile.")
     ] = "compile,fit",
@@ -65,7 +65,8 @@ def check(
             _activate()
             code = run_model(
                 model, target, out, mode=modes[0], batch=batch, seq=seq, dtype=dtype, param_dtype=param_dtype or None,
-                parallel=parallel or None, json_file=json_file, fail_on=fail_on, timeout_s=timeout,
+                parallel=parallel or None, json_file=json_file, html_file=html_file, bundle=save_bundle,
+                fail_on=fail_on, timeout_s=timeout,
             )  # fmt: skip
         else:
             code = _script(

@@ -96,15 +96,15 @@ def test_a_model_that_fits(tmp_path, monkeypatch):
     code, text, found = run(tmp_path)
     assert code == 0
     assert "estimate, not measured" in text
-    assert found["schema"] == 1
-    assert found["checks"][0]["fits"] is True
-    assert found["checks"][0]["parallel"] == {"dp": 2, "fsdp": 1, "tp": 2}
+    assert found["schema"] == "torchport.check/1"
+    assert found["targets"][0]["fits"] is True
+    assert found["targets"][0]["parallel"] == {"dp": 2, "fsdp": 1, "tp": 2}
 
 
 def test_a_model_that_does_not_fit(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_MEMORY", memory(temporaries=40_000_000_000))
     code, text, found = run(tmp_path, fail_on="fit")
-    assert (code, found["checks"][0]["fits"]) == (1, False)
+    assert (code, found["targets"][0]["fits"]) == (1, False)
     assert "smallest slice that holds it by count: tpu:v6e:1x1" in text
     assert run(tmp_path, fail_on="compile")[0] == 0
 
@@ -112,7 +112,7 @@ def test_a_model_that_does_not_fit(tmp_path, monkeypatch):
 def test_a_model_that_the_compiler_finds_too_large(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_MEMORY", "null")
     code, text, found = run(tmp_path, fail_on="fit")
-    assert (code, found["checks"][0]["fits"]) == (1, False)
+    assert (code, found["targets"][0]["fits"]) == (1, False)
     assert "RESOURCE_EXHAUSTED" in text
 
 

@@ -6,26 +6,23 @@ exception. Results are kept on disk by a hash of program, target, plugin and opt
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import hashlib
 import json
 import os
 import re
-import select
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from torchport.check.process import Failed, Outcome, Worker
 from torchport.check.targets import Target, target
 
 CACHE_VERSION = 1  # part of every key: a change here forgets what older versions kept
@@ -33,9 +30,6 @@ TIMEOUT_S = 1200.0
 WORKER = (sys.executable, "-m", "torchport.check.worker")
 START_S = 120.0  # what loading torch and a plugin may take
 
-Outcome = Literal[
-    "compiled", "refused", "too_large", "aborted", "timed_out", "host_memory", "killed", "no_plugin", "no_compiler"
-]
 _REPEATABLE = {"compiled", "refused", "too_large"}  # the others depend on the moment and are not kept
 
 
@@ -126,13 +120,28 @@ def cache_folder() -> Path:
     return folder
 
 
-def plugin_file(platform: str) -> Path | None:
-    """The plugin that the core would load for a platform; None when it is not installed."""
+def _platform(name: str) -> dict[str, Any] | None:
+    """What the device's file says of a platform."""
     import torchport
-    from torchport import discover
 
     torchport.activate()
-    row = next((p for p in torchport.platforms() if p["name"] == platform), None)
+    return next((p for p in torchport.platforms() if p["name"] == name), None)
+
+
+def install_hint(wanted: Target) -> str:
+    """How to get the compiler of a target; empty where none can be had without the machine."""
+    row = _platform(wanted.chip.platform) if wanted.chip.compiler else None
+    if row is None:
+        return ""
+    terms = {"tpu": " (Google Cloud terms, not open source)", "rocm": ", on a machine with the ROCm 7 libraries"}
+    return row["install"] + terms.get(row["name"], "")
+
+
+def plugin_file(platform: str) -> Path | None:
+    """The plugin that the core would load for a platform; None when it is not installed."""
+    from torchport import discover
+
+    row = _platform(platform)
     for place in row["plugin"] if row else []:
         kind, _, rest = place.partition(":")
         found = [Path(os.environ.get(rest, ""))] if kind == "env" else [Path(place)]
@@ -176,112 +185,7 @@ def _save(key: str, result: CompileResult) -> None:
     os.replace(part.name, folder / f"{key}.json")
 
 
-# ---- one worker ----------------------------------------------------------------------------------------------------
-
-
-def _resident(pid: int) -> int:
-    """Bytes of memory that a process holds now; 0 when it is gone."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-class _Failed(Exception):
-    """The worker ended without an answer."""
-
-    def __init__(self, outcome: Outcome, words: str) -> None:
-        super().__init__(words)
-        self.outcome: Outcome = outcome
-
-
-class _Worker:
-    """A process with one target's compiler loaded; used for one program after another."""
-
-    def __init__(self, wanted: Target, command: Sequence[str], memory_bytes: int) -> None:
-        self.memory_bytes = memory_bytes
-        self.peak = 0
-        self.errors = tempfile.TemporaryFile()  # noqa: SIM115
-        read, write = os.pipe()
-        environment = {k: v for k, v in os.environ.items() if k not in ("TORCHPORT_DUMP", "TORCHPORT_REPORT")}
-        environment |= {"TORCHPORT_DEVICE": "tpu", "TPU_STDERR_LOG_LEVEL": "3", "TF_CPP_MIN_LOG_LEVEL": "2"}
-        # No chip is held, so several processes with libtpu do not disturb each other.
-        environment["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
-        try:
-            self.process = subprocess.Popen(
-                [*command, str(write), wanted.name],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=self.errors,
-                pass_fds=(write,),
-                env=environment,
-                start_new_session=True,
-            )
-        finally:
-            os.close(write)
-        self.replies = os.fdopen(read, "rb", buffering=0)
-        self.buffer = b""
-
-    def ask(self, request: dict[str, Any] | None, timeout_s: float) -> dict[str, Any]:
-        """Sends a request (None: waits for the greeting) and waits for the answer; _Failed when there is none."""
-        if request is not None:
-            assert self.process.stdin is not None
-            try:
-                self.process.stdin.write(json.dumps(request).encode() + b"\n")
-                self.process.stdin.flush()
-            except BrokenPipeError:
-                raise self._death() from None
-        deadline = time.monotonic() + timeout_s
-        while b"\n" not in self.buffer:
-            ready, _, _ = select.select([self.replies], [], [], 0.1)
-            if ready:
-                chunk = os.read(self.replies.fileno(), 1 << 16)
-                if not chunk:
-                    raise self._death()
-                self.buffer += chunk
-            now = _resident(self.process.pid)
-            self.peak = max(self.peak, now)
-            if now > self.memory_bytes:
-                self.stop()
-                words = f"the compiler used {now / 1e9:.1f} GB of host memory, over the limit of {self.memory_bytes / 1e9:.1f} GB"
-                raise _Failed("host_memory", words)
-            if time.monotonic() > deadline:
-                self.stop()
-                raise _Failed("timed_out", f"the compiler gave no answer in {timeout_s:.0f} s")
-        line, _, self.buffer = self.buffer.partition(b"\n")
-        return json.loads(line)
-
-    def _death(self) -> _Failed:
-        """Why the process is no more, in its own words."""
-        status = self.process.wait()
-        size = self.errors.seek(0, os.SEEK_END)
-        self.errors.seek(max(size - 20000, 0))
-        lines = [line for line in self.errors.read().decode(errors="replace").splitlines() if line.strip()]
-        # A compiler's last words are a failed check (F...); stack frames and raw logs after it say nothing to a user.
-        fatal = [line for line in lines if re.match(r"F\d{4} |.*(Check failed|terminate called|what\(\))", line)]
-        words = " / ".join(fatal[-2:] or lines[-2:])[:2000]
-        if status < 0:
-            name = signal.Signals(-status).name
-            outcome: Outcome = "killed" if -status in (signal.SIGKILL, signal.SIGTERM) else "aborted"
-            return _Failed(outcome, f"the compiler's process ended by {name}" + (f": {words}" if words else ""))
-        return _Failed(
-            "aborted", f"the compiler's process ended with status {status}" + (f": {words}" if words else "")
-        )
-
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-    def close(self) -> None:
-        self.stop()
-        self.replies.close()
-        self.errors.close()
-        if self.process.stdin:
-            with contextlib.suppress(BrokenPipeError):
-                self.process.stdin.close()
+# ---- one target ----------------------------------------------------------------------------------------------------
 
 
 def _first_paragraphs(words: str, limit: int = 4000) -> str:
@@ -298,10 +202,10 @@ class _Line:
 
     def __init__(self, wanted: Target, command: Sequence[str], timeout_s: float, memory_bytes: int) -> None:
         self.target, self.command, self.timeout_s, self.memory_bytes = wanted, command, timeout_s, memory_bytes
-        self.worker: _Worker | None = None
+        self.worker: Worker | None = None
         self.plugin = ""
 
-    def run(self, job: Job) -> CompileResult:
+    def run(self, job: Job, waiting: Callable[[Job, float, int], None]) -> CompileResult:
         if not self.target.chip.compiler:
             words = "no compiler for this chip can be had without the machine: judged by ops, dtypes, memory and roofline only"
             return CompileResult(target=self.target.name, outcome="no_compiler", words=words)
@@ -311,15 +215,15 @@ class _Line:
             text.flush()
             try:
                 if self.worker is None:
-                    self.worker = _Worker(self.target, self.command, self.memory_bytes)
+                    self.worker = Worker(self.target, self.command, self.memory_bytes)
                     hello = self.worker.ask(None, min(self.timeout_s, START_S))
                     if not hello["ok"]:
-                        raise _Failed("no_plugin", hello["words"])
+                        raise Failed("no_plugin", hello["words"])
                     self.plugin = hello.get("plugin", "")
                 bundle = str(job.bundle.resolve()) if job.bundle else None
                 request = {"text": text.name, "partitions": job.num_partitions, "hlo": job.hlo, "bundle": bundle}
-                reply = self.worker.ask(request, self.timeout_s)
-            except _Failed as failure:
+                reply = self.worker.ask(request, self.timeout_s, functools.partial(waiting, job))
+            except Failed as failure:
                 peak = self.worker.peak if self.worker else 0
                 self.close()
                 update = {"outcome": failure.outcome, "words": str(failure), "host_peak_bytes": peak}
@@ -345,6 +249,16 @@ class _Line:
             self.worker = None
 
 
+def bundle_file(folder: Path | None, wanted: Target, text: str) -> Path | None:
+    """Where a target's compiled program goes in a bundle; its text is written beside it now. None without a folder."""
+    if folder is None:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{wanted.name.replace(':', '-')}.pjrt"
+    path.with_suffix(".mlir").write_text(text, encoding="utf-8")
+    return path
+
+
 # ---- many jobs -----------------------------------------------------------------------------------------------------
 
 
@@ -360,14 +274,15 @@ def compile_many(
     jobs: Iterable[Job],
     timeout_s: float = TIMEOUT_S,
     memory_bytes: int | None = None,
-    on_done: Callable[[Job, CompileResult], None] | None = None,
+    progress: Callable[[str], None] | None = None,
     command: Sequence[str] | None = None,
     parallel: int | None = None,
 ) -> list[CompileResult]:
     """Compiles every job; targets in parallel, each in its own process, as many as memory and processors allow.
 
     timeout_s: seconds for one program. memory_bytes: host memory of all workers together (default: 80 % of what is
-    free). on_done is called from worker threads, one call at a time. The results come in the order of the jobs.
+    free). progress gets a line for each program that is done, and now and then one for those that are not; the calls
+    come from worker threads, one at a time. The results come in the order of the jobs.
     """
     todo = list(jobs)
     results: dict[int, CompileResult] = {}
@@ -376,8 +291,14 @@ def compile_many(
     def finish(position: int, result: CompileResult) -> None:
         with lock:
             results[position] = result
-            if on_done:
-                on_done(todo[position], result)
+            if progress:
+                how = "kept from before" if result.cached else f"in {result.seconds:.1f} s"
+                progress(f"{result.target}: {result.outcome} ({how})")
+
+    def waiting(job: Job, seconds: float, resident: int) -> None:
+        with lock:
+            if progress:
+                progress(f"{job.target.name}: still compiling, {seconds:.0f} s, {resident / 1e9:.1f} GB of host memory")
 
     plugins = {platform: _plugin_id(platform) for platform in {job.target.chip.platform for job in todo}}
     lines: dict[str, list[tuple[int, str]]] = {}
@@ -399,7 +320,7 @@ def compile_many(
         line = _Line(first.target, command or WORKER, timeout_s, budget // at_once)
         try:
             for position, key in positions:
-                result = line.run(todo[position])
+                result = line.run(todo[position], waiting)
                 if result.outcome in _REPEATABLE:
                     _save(key, result)
                 finish(position, result)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torchport.check.compiler import CompileResult, Job, compile_many
+from torchport.check.compiler import CompileResult, Job, bundle_file, compile_many
 from torchport.check.script import STEPS
 from torchport.check.step import Step, build, segments
 from torchport.check.targets import Target
@@ -71,7 +71,8 @@ def capture(script: Path, arguments: Sequence[str], steps: int = STEPS, timeout_
         out = Path(folder) / "capture.json"
         command = [sys.executable, "-m", "torchport.check.script", str(out), str(steps), str(script), *arguments]
         environment = os.environ | {"TORCHPORT_DEVICE": "tpu", "TORCHPORT_PLATFORM": "cpu"}
-        process = subprocess.Popen(command, env=environment, stdout=sys.stderr, start_new_session=True)
+        # What the script prints goes to file descriptor 2: stdout is the check's, and sys.stderr may be no real file.
+        process = subprocess.Popen(command, env=environment, stdout=2, start_new_session=True)
         try:
             status = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -110,15 +111,8 @@ def check_script(
             check.findings.append(Finding("no_step", "error", str(error)))
         return check
     progress(f"one step ({kind}): {sum(step.launches.values())} launches of {len(step.programs)} programs")
-    if bundle is not None:
-        bundle.mkdir(parents=True, exist_ok=True)
-        (bundle / "step.mlir").write_text(step.text, encoding="utf-8")
-    file = lambda t: bundle / f"{t.name.replace(':', '-')}.pjrt" if bundle else None
-    jobs = [Job(t, step.text, bundle=file(t)) for t in targets]
-    say = lambda job, result: progress(
-        f"{job.target.name}: {result.outcome}" + (" (kept)" if result.cached else f" in {result.seconds:.1f} s")
-    )
-    results = compile_many(jobs, on_done=say, **limits)
+    jobs = [Job(t, step.text, bundle=bundle_file(bundle, t, step.text)) for t in targets]
+    results = compile_many(jobs, progress=progress, **limits)
     for wanted, result in zip(targets, results, strict=True):
         own = _single(step, wanted, result, progress, limits)
         check.verdicts.append(judge(wanted, result, step, own, wanted.price))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import html
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from torchport.check import estimates
 from torchport.check.run import Check
-from torchport.check.targets import source
+from torchport.check.targets import Price, Source, Target, source
 from torchport.check.verdict import Finding, Verdict
+
+if TYPE_CHECKING:
+    from torchport.check.plots import Place
 
 YES = {True: "yes", False: "NO", None: "not judged"}
 
@@ -34,7 +37,8 @@ def gigabytes(value: float | None) -> str:
 def _dollars(v: Verdict) -> str:
     if v.usd_per_1000_steps is None or v.price is None:
         return "no dated price"
-    return f"${v.usd_per_1000_steps:.3g} ({v.price.usd:g}/h, {source(v.price.source).date})"
+    tokens = "" if v.usd_per_million_tokens is None else f", ${v.usd_per_million_tokens:.3g} a million tokens"
+    return f"${v.usd_per_1000_steps:.3g}{tokens} ({v.price.usd:g}/h, {source(v.price.source).date})"
 
 
 def _rate(v: Verdict) -> str:
@@ -78,10 +82,11 @@ def show(check: Check, out: Console) -> None:
         if found:
             out.print(f"\n{title}", style="bold", highlight=False)
         for f in found:
-            out.print(_line(f), markup=False, highlight=False)
+            out.print(finding_text(f), markup=False, highlight=False)
 
 
-def _line(f: Finding) -> str:
+def finding_text(f: Finding) -> str:
+    """A finding on the terminal: what, where, whose words, what to do."""
     gain = f" (up to {f.gain:.0%} of the bound)" if f.gain >= 0.01 else ""
     text = f"  {f.severity:8}{f.code:12}{f.what}" + (f", at {f.where}" if f.where else "")
     text += f"\n{'':22}compiler or script: {f.words.strip()[:1200]}" if f.words else ""
@@ -93,99 +98,54 @@ def _line(f: Finding) -> str:
 
 def page(check: Check) -> str:
     """One page that loads nothing: verdicts, roofline, memory over the step, cost against utilisation."""
+    from torchport.check import plots as draw
     from torchport.pages import pages
 
     judged = [v for v in check.verdicts if v.seconds]
-    plots = {"roofline": _roofline(judged), "memory": _memory(check), "cost": _cost(judged)} if judged else {}
+    plots = {}
+    if judged and check.step is not None:
+        plots = {
+            "roofline": draw.roofline([(v.target, _places(v)) for v in judged]),
+            "memory": draw.memory_curve(check.step.live, [v.target for v in judged]),
+            "cost": draw.cost(lines_of_cost(judged, "usd_per_1000_steps"), "USD for 1,000 steps"),
+        }
     return pages("torchport.check").render(
         "check.html.j2",
         title=f"torchport check {Path(check.script).name}",
-        check=check,
+        lead="The script ran in emulation, and one step of it was compiled by each target's own compiler for one device.",
         columns=[name for name, _ in COLUMNS],
         rows=rows(check),
         band=band(check),
         groups=[("In emulation", check.findings), *((v.target.name, v.findings) for v in check.verdicts)],
         biggest=[(v.target.name, v.result.hlo.biggest) for v in check.verdicts if v.result.hlo],
         parts=[(v.target.name, v.result.memory) for v in check.verdicts if v.result.memory],
-        sources=_sources(check),
+        sources=sources([(v.target, v.price) for v in check.verdicts]),
         plots=plots,
+        memory_title="Memory over the step",
     )
 
 
-def _sources(check: Check) -> list[tuple[str, Any]]:
+def sources(targets: Iterable[tuple[Target, Price | None]]) -> list[tuple[str, Source]]:
     """Every source whose figure is on the page, once."""
     found = {}
-    for v in check.verdicts:
-        chip = v.target.chip
-        for fact in [chip.hbm, chip.bandwidth, *chip.peak.values(), *([v.price] if v.price else [])]:
+    for wanted, price in targets:
+        chip = wanted.chip
+        for fact in [chip.hbm, chip.bandwidth, *chip.peak.values(), *([price] if price else [])]:
             found[fact.source] = source(fact.source)
     return sorted(found.items())
 
 
-def _roofline(verdicts: list[Verdict]) -> Any:
-    import plotly.graph_objects as go
-
-    from torchport.pages import plot
-
-    figure = go.Figure()
-    for v in verdicts:
-        peak, width = v.target.device_peak("bf16"), v.target.device_bandwidth
-        flops = sum(v.step.flops.values())
-        if not peak or not flops:
-            continue
-        ridge = peak / width
-        name = v.target.name
-        figure.add_scatter(
-            x=[0.1, ridge, 10000], y=[0.1 * width, peak, peak], mode="lines", name=name, legendgroup=name
-        )
-        at = flops / (v.step.argument_bytes + v.step.result_bytes)
-        eager = flops / v.step.eager_bytes
-        figure.add_scatter(
-            x=[eager, at], y=[flops / v.eager_seconds, flops / v.seconds], mode="markers+text",
-            text=["op by op", "one program"],
-            textposition="bottom right", name=f"{name}, the step", legendgroup=name, showlegend=False, marker={"size": 9},
-        )  # fmt: skip
-    figure.update_xaxes(type="log", title="FLOP per byte of memory traffic")
-    figure.update_yaxes(type="log", title="FLOP/s")
-    return plot(
-        "roofline", figure, "Roofline: attainable FLOP/s of each target against FLOP per byte, and the step's place"
-    )
+def lines_of_cost(checks: Iterable[Any], figure: str) -> list[tuple[str, float]]:
+    """Target and cost of those that have a dated price."""
+    return [(c.target.name, getattr(c, figure)) for c in checks if getattr(c, figure) is not None]
 
 
-def _memory(check: Check) -> Any:
-    import plotly.graph_objects as go
+def _places(v: Verdict) -> list[Place]:
+    """The step as one program, and op by op; nothing where it has no matrix product."""
+    from torchport.check.plots import Place
 
-    from torchport.pages import plot
-
-    assert check.step is not None
-    curve = check.step.live
-    figure = go.Figure()
-    figure.add_scatter(x=list(range(len(curve))), y=[b / 1e9 for b, _ in curve], mode="lines", fill="tozeroy",
-                       text=[html.escape(name) for _, name in curve], name="held")  # fmt: skip
-    top = max((b for b, _ in curve), default=0)
-    for v in check.verdicts:
-        if v.target.device_hbm < 20 * top:  # a line far above would flatten the curve
-            figure.add_hline(y=v.target.device_hbm / 1e9, line_dash="dot", annotation_text=f"{v.target.name} has")
-    figure.update_xaxes(title="launch within the step")
-    figure.update_yaxes(title="GB")
-    return plot("memory", figure, "Memory held over the launches of one step, in GB")
-
-
-def _cost(verdicts: list[Verdict]) -> Any:
-    import plotly.graph_objects as go
-
-    from torchport.pages import plot
-
-    figure = go.Figure()
-    shares = [n / 20 for n in range(1, 21)]
-    for v in verdicts:
-        if v.usd_per_1000_steps is not None:
-            figure.add_scatter(
-                x=[s * 100 for s in shares],
-                y=[v.usd_per_1000_steps / s for s in shares],
-                mode="lines",
-                name=v.target.name,
-            )
-    figure.update_xaxes(title="share of the estimate's speed that is reached, per cent")
-    figure.update_yaxes(type="log", title="USD for 1,000 steps")
-    return plot("cost", figure, "Cost of 1,000 steps against the share of the estimated speed that is reached")
+    flops = sum(v.step.flops.values())
+    if not flops:
+        return []
+    whole = Place("as one program", flops / (v.step.argument_bytes + v.step.result_bytes), flops / v.seconds)
+    return [whole, Place("op by op", flops / v.step.eager_bytes, flops / v.eager_seconds)]

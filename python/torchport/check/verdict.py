@@ -14,14 +14,15 @@ from math import ceil
 from typing import Any, Literal
 
 from torchport.check import estimates
-from torchport.check.compiler import CompileResult
+from torchport.check.compiler import CompileResult, install_hint
+from torchport.check.documented import refusals, rules
 from torchport.check.step import Program, Step
 from torchport.check.targets import Price, Target, source
 
 # Passes of a bf16 matrix unit for one float32 product (XLA: DEFAULT 1, HIGH 3, HIGHEST 6).
 PASSES = {"f32 DEFAULT": 1, "f32 HIGH": 3, "f32 HIGHEST": 6}
 HEADROOM = 0.9  # a program that takes more of the memory than this is said to be tight
-EMULATED = {"tpu": ("f64", "complex<f64>"), "neuron": ("f64", "complex<f32>", "complex<f64>")}
+EMULATED = {"tpu": ("f64", "complex<f64>"), "neuron": ("f64",)}  # complex on neuron is refused: documented.toml
 Severity = Literal["error", "warning", "note"]
 
 
@@ -50,9 +51,9 @@ class Verdict:
 
     @property
     def compiles(self) -> bool | None:
-        """None where no compiler was there to say."""
+        """None where no compiler was there to say, and its documentation names nothing in the step as refused."""
         if self.result.outcome in ("no_compiler", "no_plugin"):
-            return None
+            return False if any(f.code == "documented" for f in self.findings) else None
         return self.result.outcome in ("compiled", "too_large")  # too large is said after the program was understood
 
     @property
@@ -124,15 +125,17 @@ class Verdict:
         return self.seconds * 1000 / 3600 * self.price.usd / self.target.chip.devices_per_chip if self.price else None
 
     @property
+    def usd_per_million_tokens(self) -> float | None:
+        """None when the step has no tokens, or the chip no dated price."""
+        cost = self.usd_per_1000_steps
+        return cost * 1000 / self.step.tokens if cost is not None and self.step.tokens else None
+
+    @property
     def ok(self) -> bool:
         return self.compiles is not False and self.fits is not False
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: every figure with its unit in its name."""
-        price = None
-        if self.price:
-            origin = source(self.price.source)
-            price = self.price.model_dump() | {"date": origin.date.isoformat(), "url": str(origin.url)}
         per_second = lambda n: n / self.seconds if n and self.seconds else None
         return {
             "target": self.target.name,
@@ -142,12 +145,14 @@ class Verdict:
             "compile": self.result.model_dump(),
             "needed_bytes": self.needed_bytes,
             "hbm_bytes": self.target.device_hbm,
+            "headroom_bytes": None if self.needed_bytes is None else self.target.device_hbm - self.needed_bytes,
             "estimate": {
                 "is": "estimate, not measured",
                 "seconds": self.seconds,
                 "limit": self.limit,
                 "compute_seconds": self.compute_seconds,
                 "memory_seconds": self.memory_seconds,
+                "links_seconds": 0.0,  # a script's step is a program of one device: it sends nothing to another
                 "eager_seconds": self.eager_seconds,
                 "compiler_seconds": self.compiler_seconds,
                 "error_band": estimates.band("train" if self.step.kind == "train" else None).text(),
@@ -156,9 +161,18 @@ class Verdict:
             "samples_per_second": per_second(self.step.samples),
             "tokens_per_second": per_second(self.step.tokens),
             "usd_per_1000_steps": self.usd_per_1000_steps,
-            "price": price,
+            "usd_per_million_tokens": self.usd_per_million_tokens,
+            "price": dated(self.price),
             "findings": [vars(f) for f in self.findings],
         }
+
+
+def dated(price: Price | None) -> dict[str, Any] | None:
+    """A price with the date and address of its source, for JSON."""
+    if price is None:
+        return None
+    origin = source(price.source)
+    return price.model_dump() | {"date": origin.date.isoformat(), "url": str(origin.url)}
 
 
 def rate(wanted: Target, kind: str) -> float | None:
@@ -174,6 +188,18 @@ def rate(wanted: Target, kind: str) -> float | None:
         bf16 = wanted.device_peak("bf16")
         return bf16 / PASSES[kind] if bf16 else None
     return wanted.device_peak("int8") if kind in ("i8", "ui8") else None
+
+
+def documented(wanted: Target, programs: list[tuple[str, str, str]]) -> list[Finding]:
+    """What the documentation of a compiler that is not here says it refuses; programs: name, Python line, text."""
+    page = rules().source
+    return [
+        Finding(
+            "documented", "error", f"{', '.join(r.names[:3])}: {r.rule.what} ({r.rule.code})", ", ".join(r.lines[:3]),
+            f"{page.title}, {page.date}, {page.url}", r.rule.advice,
+        )
+        for r in refusals(wanted, programs)
+    ]  # fmt: skip
 
 
 def place(program: Program) -> str:
@@ -225,12 +251,9 @@ def judge(
     add = verdict.findings.append
     outcome = result.outcome
     if outcome in ("no_compiler", "no_plugin"):
-        what = "no compiler for this target here: ops, dtypes, memory and roofline only"
-        hint = {
-            "tpu": "pip install libtpu (Google Cloud terms, not open source)",
-            "cuda": "pip install jax-cuda13-pjrt",
-        }
-        add(Finding(outcome, "warning", what, words=result.words, advice=hint.get(wanted.chip.platform, "")))
+        what = "no compiler for this target here: documented ops, dtypes, memory and roofline only"
+        add(Finding(outcome, "warning", what, words=result.words, advice=install_hint(wanted)))
+        verdict.findings += documented(wanted, [(p.name, p.line, p.text) for p in step.programs])
     elif outcome == "too_large":
         advice = f"smallest slice that holds it by count: {slice_for(verdict)}; or {advice_for(result.words)}"
         add(Finding("too_large", "error", "does not fit the memory of one device", words=result.words, advice=advice))
@@ -244,6 +267,9 @@ def judge(
         if not bad:
             add(Finding(outcome, "error", f"the compiler did not finish ({outcome})", words=result.words,
                         advice=advice_for(result.words)))  # fmt: skip
+    if verdict.fits is False and result.hlo is not None:
+        biggest = "; ".join(f"{t.shape} of {t.op}, {t.bytes / 1e9:.3g} GB" for t in result.hlo.biggest[:3])
+        add(Finding("biggest", "note", f"the biggest values: {biggest}"))
     if verdict.fits is False and outcome != "too_large":
         what = f"needs {(verdict.needed_bytes or 0) / 1e9:.2f} GB of {wanted.device_hbm / 1e9:.2f} GB"
         add(Finding("too_large", "error", what, advice=f"smallest slice that holds it: {slice_for(verdict)}"))
