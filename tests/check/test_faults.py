@@ -176,3 +176,27 @@ def test_a_bundle_holds_every_program(good: Path, fake, tmp_path: Path) -> None:
     assert check(good, "--save-bundle", str(tmp_path / "bundle"))[0] == 0
     assert "stablehlo.dot_general" in (tmp_path / "bundle" / "tpu-v6e-2x2.mlir").read_text()
     assert (tmp_path / "bundle" / "tpu-v6e-2x2.pjrt").read_bytes() == b"executable"
+
+
+CUDA = """
+import torch
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = torch.nn.Linear(16, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(6):
+    loss = model(torch.randn(8, 16, device=device)).square().mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    torch.cuda.synchronize()
+"""
+
+
+def test_a_script_for_cuda_runs_and_its_redirections_are_listed(tmp_path: Path, fake) -> None:
+    fake("compile")
+    script = tmp_path / "cuda.py"
+    script.write_text(CUDA)
+    code, record, printed = check(script)
+    assert code == 0, printed
+    moved = [f for f in record["findings"] if f["code"] == "redirected"]
+    assert {f["where"].rpartition(":")[2] for f in moved} >= {"3", "4", "9"}
+    assert all("cuda.py:" in f["where"] and f["advice"] == "torchport port" for f in moved)
+    assert "was taken for" in printed
