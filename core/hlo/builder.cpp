@@ -523,6 +523,23 @@ Value Builder::dot_general(const Value& x, const Value& y, const Dims& xb, const
     if (!in(xb, i) && !in(xc, i)) t.dims.push_back(x.dims()[i]);
   for (int64_t i = 0; i < y.rank(); ++i)
     if (!in(yb, i) && !in(yc, i)) t.dims.push_back(y.dims()[i]);
+  bool one = !xb.empty();
+  for (int64_t k : xb) one &= x.dims()[k] == 1;
+  if (one) {  // a batch of one is a plain product: CPU plugins refuse some bf16 x bf16 = f32 forms with such batches
+    auto drop = [&](const Value& v, const Dims& batch, Dims contract) {
+      Dims kept;
+      for (int64_t i = 0; i < v.rank(); ++i)
+        if (!in(batch, i)) kept.push_back(v.dims()[i]);
+      for (int64_t& c : contract) {
+        const int64_t at = c;
+        for (int64_t k : batch) c -= k < at;
+      }
+      return std::pair(reshape(v, kept), contract);
+    };
+    const auto [l, lc] = drop(x, xb, xc);
+    const auto [r, rc] = drop(y, yb, yc);
+    return reshape(dot_general(l, r, {}, {}, lc, rc, result), t.dims);
+  }
   std::string attrs = "dot_dimension_numbers = #stablehlo.dot<";
   if (!xb.empty())
     attrs += "lhs_batching_dimensions = " + plain(xb) + ", rhs_batching_dimensions = " + plain(yb) + ", ";

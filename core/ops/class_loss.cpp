@@ -17,7 +17,9 @@ Value hits(Builder& b, const Classes& k) { return b.eq(class_iota(b, k), b.unsqu
 
 // A derivative's targets have been checked by the loss itself.
 Classes classes(Builder& b, Args& a) {
-  const Value x = widen(b, a.tensor("self")), t = a.tensor("target");
+  const Value self = widen(b, a.tensor("self")), t = a.tensor("target");
+  // multi_margin_loss takes one score for one class
+  const Value x = self.rank() == 0 && a.where().starts_with("multi_margin_loss") ? b.reshape(self, {1}) : self;
   a.check(t.dtype() == Dtype::i64 || t.dtype() == Dtype::u8, Code::bad_value,
           str("target must hold int64 class numbers, got ", name(t.dtype())));
   a.check(x.rank() > 0, Code::bad_value, "must get an input of at least 1 dimension, got 0");
@@ -142,9 +144,9 @@ struct Labels {
 };
 Labels labels(Builder& b, Args& a) {
   const Value self = widen(b, a.tensor("self")), t = a.tensor("target");
-  a.check(self.rank() <= 2 && self.dims() == t.dims(), Code::bad_value,
-          str("must get input and target of one shape with at most 2 dimensions, got ", text(self.dims()), " and ",
-              text(t.dims())));
+  a.check(self.rank() <= 2 && self.dims() == t.dims() && (self.rank() == 0 || self.dim(-1) > 0), Code::bad_value,
+          str("must get input and target of one shape, 1 or 2 dimensions with classes, got ", text(self.dims()),
+              " and ", text(t.dims())));
   Labels l;
   l.n = self.rank() == 2 ? self.dim(0) : 1, l.c = self.rank() == 0 ? 1 : self.dim(-1);
   l.x = b.reshape(self, {l.n, l.c});

@@ -68,9 +68,9 @@ OP("linalg_cross") {
 
 // exp(A) by scaling, a Taylor polynomial of degree 18 and repeated squaring.
 OP("linalg_matrix_exp") {
-  const Value self = a.tensor("self");
+  const Value given = a.tensor("self"), self = b.cast(given, opmath(given.dtype()));  // halves too, unlike its kin
   expect_matrix(a, self, true);
-  if (self.numel() == 0) return self;
+  if (self.numel() == 0) return given;
   const Value x = flat(b, self);
   const Dtype real = real_of(x.dtype());
   const int64_t batch = x.dim(0);
@@ -89,7 +89,7 @@ OP("linalg_matrix_exp") {
         const Value more = b.broadcast_in_dim(b.lt(b.full(v[0], v[2].dims()), v[2]), v[1].dims(), {0});
         return Values{b.add(v[0], 1.0), b.select(more, product(b, v[1], v[1]), v[1]), v[2], v[3]};
       });
-  return b.reshape(r[1], self.dims());
+  return b.cast(b.reshape(r[1], self.dims()), given.dtype());
 }
 
 }  // namespace torchport::ops

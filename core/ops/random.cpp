@@ -233,7 +233,8 @@ OP("native_dropout") {
   return {b.mul(scaled, b.cast(mask, x.dtype())), mask};
 }
 OP("native_dropout_backward") {
-  const Value grad = a.tensor("grad_output"), mask = a.tensor("mask");
+  const Value given = a.tensor("grad_output"), mask = a.tensor("mask");
+  const Value grad = is_integral(given.dtype()) ? b.cast(given, a.default_dtype()) : given;
   const Value scaled =
       b.cast(b.mul(b.cast(grad, opmath(grad.dtype())), a.number("scale", opmath(grad.dtype()))), grad.dtype());
   return b.mul(scaled, b.cast(mask, grad.dtype()));
