@@ -1,6 +1,7 @@
 #include "aten/dynamic.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
@@ -51,6 +52,7 @@ at::Tensor select_masked(const at::Tensor& self, const at::Tensor& mask) {
   return s->reshape(-1).index_select(0, true_positions(*m));
 }
 at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at::Tensor& out) {
+  at::assert_no_overlap(out, self), at::assert_no_overlap(out, mask);
   store_out(out, select_masked(self, mask), "masked_select");
   return out;
 }

@@ -91,7 +91,7 @@ void check_cast(c10::ScalarType from, c10::ScalarType to) {
 void check_no_overlap(const at::Tensor& t) {
   const auto sizes = t.sizes(), strides = t.strides();
   for (size_t i = 0; i < sizes.size(); ++i)
-    if (sizes[i] > 1 && strides[i] == 0) [[unlikely]]
+    if (sizes[i] > 1 && strides[i] == 0 && t.numel() > 0) [[unlikely]]
       fail(Code::overlap, "in-place",
            "must not write a tensor in which more than one element refers to a single memory location (unsupported "
            "operation)",
@@ -375,6 +375,7 @@ void Kernel::run(torch::jit::Stack& stack) {
       for (size_t i = 0; i < targets_.size(); ++i) {
         const c10::IValue& target = args[targets_[i]];
         if (specs_[targets_[i]].kind == ArgKind::tensor) {
+          check_out(args, target.toTensor(), results[i]);
           store_out(target.toTensor(), results[i], name_);
         } else {
           size_t k = i;
@@ -404,6 +405,22 @@ void Kernel::run(torch::jit::Stack& stack) {
   });
 }
 
+void Kernel::check_out(at::ArrayRef<c10::IValue> args, const at::Tensor& out, const at::Tensor& result) const {
+  if (op_.traits.out & ops::kOwnDtype)
+    check(out.scalar_type() == result.scalar_type(), Code::bad_value, name_,
+          ::torchport::str("must have an out tensor of the result's dtype (Expected out tensor to have dtype ",
+                           c10::toString(result.scalar_type()), "), got ", c10::toString(out.scalar_type())));
+  if (out.sizes() == result.sizes()) [[likely]]
+    return;
+  for (size_t k = 0; k < specs_.size(); ++k)  // resizing it would change an operand
+    if (!specs_[k].written && args[k].isTensor() &&
+        args[k].toTensor().unsafeGetTensorImpl() == out.unsafeGetTensorImpl())
+      fail(
+          Code::shape_mismatch, name_,
+          ::torchport::str("must not resize an out= tensor that is an operand too: output with shape ",
+                           text(out.sizes().vec()), " doesn't match the broadcast shape ", text(result.sizes().vec())));
+}
+
 void Kernel::check_targets(at::ArrayRef<c10::IValue> args, bool shared) const {
   for (int k : targets_) {
     if (specs_[k].kind != ArgKind::tensor) continue;
@@ -411,6 +428,13 @@ void Kernel::check_targets(at::ArrayRef<c10::IValue> args, bool shared) const {
     if (!is_ours(written)) continue;
     check_no_overlap(written);
     if (!shared && role_ == Role::inplace) continue;
+    if (role_ == Role::out && (op_.traits.out & ops::kOwnMemory))
+      for (size_t j = 0; j < specs_.size(); ++j) {
+        if (specs_[j].written) continue;
+        if (args[j].isTensor()) at::assert_no_overlap(written, args[j].toTensor());
+        if (args[j].isTensorList())
+          for (const c10::IValue& e : args[j].toListRef()) at::assert_no_overlap(written, e.toTensor());
+      }
     for (size_t j = 0; j < specs_.size(); ++j)
       if (static_cast<int>(j) != k && specs_[j].kind == ArgKind::tensor && !specs_[j].written && args[j].isTensor() &&
           is_ours(args[j].toTensor()))

@@ -68,6 +68,7 @@ class Kernel final : public c10::OperatorKernel {
   exec::ProgramPtr compile(at::ArrayRef<c10::IValue> args, const Collector&) const;
   // Refuses to write an argument that overlaps itself or, partly, another argument.
   void check_targets(at::ArrayRef<c10::IValue> args, bool shared) const;
+  void check_out(at::ArrayRef<c10::IValue> args, const at::Tensor& out, const at::Tensor& result) const;
   void prepare(torch::jit::Stack&) const;  // masks among indices become index tensors
 
   const ops::Op& op_;

@@ -48,6 +48,8 @@ Value split(Builder& b, const Value& x, int64_t dim, const Bins& r, const Value&
 
 Pool read_adaptive(Args& a, const Value& x, int64_t n) {
   Pool p = read_lead(a, x, n);
+  a.check(a.where().find("max") == std::string::npos || static_cast<int64_t>(a.ints("output_size").size()) == n,
+          Code::bad_value, str("output_size must have ", n, " entries, got ", text(a.ints("output_size"))));
   p.out = a.expand_ints("output_size", n, 1);
   for (int64_t o : p.out) a.check(o >= 0, Code::bad_value, str("output_size must not be negative, got ", text(p.out)));
   return p;

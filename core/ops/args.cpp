@@ -118,6 +118,12 @@ bool Args::has(std::string_view name) const {
   return !r || r->id >= 0;
 }
 
+Dtype Args::given_dtype(std::string_view name) const {
+  if (const Number* n = std::get_if<Number>(&attr(name))) return number_dtype(*n);
+  const Ref r = std::get<Ref>(attr(name));
+  return infos_[r.id].kind == graph::Value::Kind::host_number ? infos_[r.id].view.dtype : values_[r.id].dtype();
+}
+
 bool Args::is_contiguous(std::string_view name) const {
   const Ref* r = std::get_if<Ref>(&attr(name));
   if (!r || r->id < 0) return true;

@@ -8,10 +8,24 @@ namespace torchport::ops {
 
 // alpha * other, where alpha is nearly always 1.
 static Value scaled(Builder& b, Args& a, const Value& other) {
-  return a.is("alpha", 1) ? other : b.mul(other, a.number("alpha", other.dtype()));
+  if (a.is("alpha", 1)) return other;
+  using Kind = graph::Number::Kind;
+  const Kind kind = a.raw("alpha").kind;
+  a.check(kind != Kind::boolean || is_bool(a.dtype()), Code::bad_value,
+          str("alpha must be a bool only for bool tensors, got one for ", name(a.dtype())));
+  a.check(
+      kind != Kind::real || !is_integral(a.dtype()), Code::bad_value,
+      str("alpha must be an integer for integral tensors (argument alpha must not be a floating point number), got a "
+          "real number for ",
+          name(a.dtype())));
+  a.check(kind != Kind::complex || is_complex(a.dtype()), Code::bad_value,
+          str("alpha must be real for real tensors, got a complex number for ", name(a.dtype())));
+  return b.mul(other, a.number("alpha", other.dtype()));
 }
 static void refuse_bool(Args& a, const char* instead) {
-  a.check(!is_bool(a.dtype()), Code::bad_value, str("must not get bool tensors; use ", instead, " instead"));
+  a.check(
+      !is_bool(a.given_dtype("self")) && !is_bool(a.given_dtype("other")), Code::bad_value,
+      str("must not get bool tensors (subtraction with a bool tensor is not supported); use ", instead, " instead"));
 }
 static void refuse_complex(Args& a) {
   a.check(!is_complex(a.dtype()), Code::dtype_unsupported, "must get real tensors, got complex ones");
@@ -183,7 +197,7 @@ OP("special_xlog1py special_xlog1py.other_scalar special_xlog1py.self_scalar", P
   return times_log(b, a.tensor("self"), y, b.log1p(y));
 }
 
-OP("complex") {
+OP("complex", .out = kOwnDtype) {
   const Value re = a.tensor("real"), im = a.tensor("imag");
   a.check(re.dtype() == im.dtype(), Code::dtype_mismatch,
           str("must get two tensors of one dtype, got ", name(re.dtype()), " and ", name(im.dtype())));

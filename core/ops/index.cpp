@@ -200,7 +200,7 @@ OP("_unsafe_masked_index_put_accumulate") {
                b.select(a.tensor("mask"), values, b.like(values, 0)), true);
 }
 
-OP("take") {
+OP("take", .out = kOwnMemory) {
   const Value x = a.tensor("self"), index = a.tensor("index");
   return take_flat(b, b.flatten(x), checked_index(b, a, index, x.numel(), true));
 }

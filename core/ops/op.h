@@ -52,7 +52,11 @@ struct Traits {
   bool opmath = false;
   // Serves compiled graphs alone: eager has its own implementation in aten/, or none.
   bool graph_only = false;
+  // What PyTorch asks of this op's out= tensors beyond a dtype that holds the result: kOwnDtype, kOwnMemory.
+  int out = 0;
 };
+constexpr int kOwnDtype = 1;   // exactly the result's dtype
+constexpr int kOwnMemory = 2;  // no memory shared with an input, not even all of it
 constexpr bool kOpmath = true, kGraphOnly = true;
 
 class Args;
@@ -105,6 +109,7 @@ class Args {
   Value tensor(std::string_view name);
   Values tensors(std::string_view name);            // of a list; with Value{} for None entries
   bool has(std::string_view name) const;            // given and not None
+  Dtype given_dtype(std::string_view name) const;   // a tensor's or number's dtype before promotion
   bool is_contiguous(std::string_view name) const;  // a tensor's strides as its caller sees them
   Dtype dtype() const { return common_; }           // the common dtype after promotion (before opmath)
   Dtype result_dtype() const { return common_; }

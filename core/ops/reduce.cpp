@@ -67,6 +67,8 @@ static void expect_elements(Args& a, const Value& x, const Dims& dims) {
 static Value extreme(Builder& b, Args& a, Reduce kind) {
   const Value x = a.tensor("self");
   a.check(!is_complex(x.dtype()), Code::dtype_unsupported, "must get a real tensor, got complex");
+  a.check(x.rank() <= 64 || !a.find_attr("dim"), Code::bad_value,
+          str("must get at most 64 dimensions (only tensors with up to 64 dims are supported), got ", x.rank()));
   const Dims dims = reduced_dims(a, x);
   const bool all = !a.find_attr("dim") || !a.has("dim") ||
                    (a.op_name().starts_with("am") && a.op_name() != "aminmax" && a.ints("dim").empty());
@@ -79,7 +81,9 @@ OP("amax") { return extreme(b, a, Reduce::max); }
 OP("amin") { return extreme(b, a, Reduce::min); }
 OP("max") { return extreme(b, a, Reduce::max); }
 OP("min") { return extreme(b, a, Reduce::min); }
-OP("aminmax _aminmax _aminmax.dim") { return {extreme(b, a, Reduce::min), extreme(b, a, Reduce::max)}; }
+OP("aminmax _aminmax _aminmax.dim", .out = kOwnDtype) {
+  return {extreme(b, a, Reduce::min), extreme(b, a, Reduce::max)};
+}
 
 // uint8 answers in uint8, everything else in bool. An empty list of dims reduces nothing, None everything.
 static Value logical(Builder& b, Args& a, Reduce kind) {

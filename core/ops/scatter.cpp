@@ -94,7 +94,7 @@ Value reduce_into(Builder& b, Args& a, const Value& self, const Value& src, std:
 
 }  // namespace
 
-OP("gather") {
+OP("gather", .out = kOwnDtype | kOwnMemory) {
   const bool scalar = a.tensor("index").rank() == 0;
   const Along g = along(b, a);
   if (g.index.numel() == 0) return b.zeros({g.x.dtype(), a.tensor("index").dims()});

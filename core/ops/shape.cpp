@@ -47,7 +47,7 @@ Dims unique_dims(Args& a, const Dims& given, int64_t rank) {
 
 }  // namespace
 
-OP("cat", Promote::same) { return cat(a, b, a.tensors("tensors")); }
+OP("cat", .promote = Promote::same, .out = kOwnMemory) { return cat(a, b, a.tensors("tensors")); }
 OP("stack _stack", Promote::same) {
   const Values tensors = a.tensors("tensors");
   a.check(!tensors.empty(), Code::bad_value, "must get a non-empty list of tensors, got none");
@@ -90,9 +90,12 @@ OP("roll") {
   if (dims.empty() && shifts.size() == 1) return b.reshape(roll(b, b.flatten(x), shifts[0], 0), x.dims());
   a.check(dims.size() == shifts.size(), Code::bad_value,
           str("shifts and dims must have one length, got ", text(shifts), " and ", text(dims)));
+  a.check(
+      x.rank() > 0, Code::dim_out_of_range,
+      str("dims must be empty for a 0-d tensor (Dimension specified as ", dims[0], " but tensor has no dimensions)"));
   for (size_t k = 0; k < dims.size(); ++k) {
     const int64_t d = wrap_dim(dims[k], x.rank(), a.where());
-    if (x.rank()) x = roll(b, x, shifts[k], d);
+    x = roll(b, x, shifts[k], d);
   }
   return x;
 }

@@ -50,7 +50,7 @@ OP("topk") {
   if (x.rank() == 0) return {s.values, s.indices};
   return {b.slice_dim(s.values, dim, 0, k), b.slice_dim(s.indices, dim, 0, k)};
 }
-OP("kthvalue") {
+OP("kthvalue", .out = kOwnMemory) {
   const Value x = a.tensor("self");
   expect_real(a, x);
   const int64_t dim = a.dim("dim", x), k = a.i("k"), n = x.rank() == 0 ? 1 : x.dim(dim);

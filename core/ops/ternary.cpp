@@ -44,6 +44,7 @@ static Value weighted(Builder& b, Args& a, const Value& v) {
   return a.is("value", 1) ? v : b.mul(a.number("value", v.dtype()), v);
 }
 OP("addcmul", Promote::same, "value~", kOpmath) {
+  a.check(!is_bool(a.dtype()), Code::op_unsupported, "must get numbers (not implemented for bool), got bool tensors");
   return b.add(a.tensor("self"), b.mul(weighted(b, a, a.tensor("tensor1")), a.tensor("tensor2")));
 }
 OP("addcdiv", Promote::same, "value~", kOpmath) {
@@ -74,7 +75,13 @@ OP("zero") { return b.zeros(a.tensor("self").type()); }
 OP("masked_fill.Scalar masked_fill.Tensor") {
   const Value x = a.tensor("self"), mask = a.tensor("mask");
   a.check(is_bool(mask.dtype()), Code::bad_value, str("mask must be a bool tensor, got ", name(mask.dtype())));
-  if (a.op_name() == "masked_fill.Scalar") return b.select(mask, a.number("value", x.dtype()), x);
+  const bool number = a.op_name() == "masked_fill.Scalar";
+  const bool complex =
+      number ? a.raw("value").kind == graph::Number::Kind::complex : is_complex(a.tensor("value").dtype());
+  a.check(!complex || is_complex(x.dtype()), Code::bad_value,
+          str("value must be real for a real tensor (value cannot be converted to type ", name(x.dtype()),
+              " without overflow), got a complex one"));
+  if (number) return b.select(mask, a.number("value", x.dtype()), x);
   const Value v = a.tensor("value");
   a.check(v.rank() == 0, Code::bad_value, str("value must be a 0-dimensional tensor, got ", v.rank(), " dimensions"));
   return b.select(mask, b.cast(v, x.dtype()), x);
