@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 Targets = Annotated[list[str], typer.Option("--target", help="tpu:v6e, tpu:v5p:4x4x4, cuda:h100...; several times.")]
+MODEL_OPTIONS = ("train", "prefill", "decode", "batch", "seq", "dtype", "param_dtype", "parallel")
 CAUSES = ("compile", "fit", "count", "fallback", "recompile")
 
 
@@ -48,6 +49,10 @@ def check(
     """
     if bool(script) == (model is not None):
         raise _quit(f"[check] must get a script or --model, got {'both' if script else 'neither'}")
+    given = [n for n in MODEL_OPTIONS if context.get_parameter_source(n).name != "DEFAULT"]
+    if script and given:
+        flags = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise _quit(f"[{flags}] must come with --model, got a script. Try: the script's own options after --")
     causes = [part.strip() for part in fail_on.split(",") if part.strip()]
     if unknown := [c for c in causes if c not in CAUSES]:
         raise _quit(f"[--fail-on] must be a list of {', '.join(CAUSES)}, got {', '.join(sorted(unknown))}")

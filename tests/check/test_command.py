@@ -54,3 +54,20 @@ def test_a_model_that_is_not_there(tmp_path):
     done = run("--model", str(tmp_path / "none.json"), "--target", "tpu:v6e", "--train")
     assert done.exit_code == 2
     assert "[--model] must be a readable JSON file" in done.stderr
+
+
+def test_an_option_of_models_is_not_taken_from_a_script(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("import sys; print(sys.argv)")
+    done = run(str(script), "--batch", "32", "--target", "tpu:v6e")
+    assert done.exit_code == 2
+    assert "[--batch] must come with --model, got a script. Try: the script's own options after --" in done.stderr
+
+
+def test_what_stands_after_two_dashes_is_the_scripts(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(f"import sys; open({str(tmp_path / 'seen')!r}, 'w').write(' '.join(sys.argv[1:]))")
+    done = run("--target", "trn:trn2", str(script), "--lr", "3e-4", "--", "--batch", "32")
+    assert done.exit_code == 1  # it launched nothing on the device
+    assert (tmp_path / "seen").read_text() == "--lr 3e-4 --batch 32"
+    assert "launched nothing on it" in done.stdout
