@@ -80,8 +80,8 @@ PAGE = """# Small models for a TPU v6e
 
 Each script trains a few steps in emulation, and one step of it (forward, backward, optimiser) is compiled by libtpu
 {libtpu} for `{target}`. The step's time is an estimate, not measured: see [estimates](estimates.md). Made on a shared
-machine of {cores} cores; the seconds include whatever else it was doing. A program that an earlier check compiled is not
-compiled again: *compile* is then what it took at the time.
+machine of {cores} cores; the seconds include whatever else it was doing. A program that an earlier check compiled is
+not compiled again: *compile* is then what it took at the time.
 
 | {head} |
 |{rule}
