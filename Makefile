@@ -7,7 +7,7 @@ PIP := $(PY) -m pip --disable-pip-version-check
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup build run train test check format unit pytest conformance conformance-full fuzz bench docs clean eval-demo check-large check-models check-faults
+.PHONY: help setup build run train test check format unit pytest conformance conformance-full ops-table fuzz bench docs clean eval-demo check-large check-models check-faults
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1 -/p' $(MAKEFILE_LIST)
@@ -70,6 +70,14 @@ conformance-full: setup  ## all of op_db, twelve dtypes, wrong calls too; an int
 	@mkdir -p out
 	$(PY) tests/conformance/run.py --full --jobs $(JOBS) --out out/conformance-full.jsonl --causes \
 	  --min-agree 99.5 --min-errors 98 --max-fallback 3
+
+ops-table: setup  ## run the ops OPS=a,b (or all) again, through libtpu too where it is installed, and write docs/ops.md
+	@mkdir -p out
+	$(PY) tests/conformance/run.py --full --samples 4 $(if $(OPS),--ops $(OPS)) --jobs $(JOBS) --min-agree 0 --max-fallback 100 \
+	  --programs out/programs --out out/ops-table.jsonl
+	$(PY) tests/conformance/targets.py --read out/ops-table.jsonl --programs out/programs --out out/v6e.json --min-compiled 0
+	$(PY) tests/conformance/write.py --read out/ops-table.jsonl --compiled out/v6e.json $(if $(OPS),--merge)
+	$(PY) tools/tables.py
 
 fuzz: setup  ## 10,000 random programs on the CPU and on the device (half an hour)
 	$(PY) tests/fuzz/run.py --programs 10000 --jobs $(JOBS)

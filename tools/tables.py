@@ -32,19 +32,57 @@ def page(title: str, source: str, text: str, body: str) -> str:
 
 
 def ops_page(rows: list[dict]) -> str:
-    families: dict[str, list[dict]] = {}
-    for row in sorted(rows, key=lambda r: r["name"]):
-        families.setdefault(Path(row["file"]).stem, []).append(row)
+    from torchport import optable
+
+    data = optable.load()
+    found = optable.entries(data)
+    counts = {
+        name: f"{part} of {whole} ({percent(part, whole)} %)" for name, (part, whole) in optable.totals(found).items()
+    }
     overloads = len({name for row in rows for name in row["overloads"]})
     text = (
         f"{len(rows)} ops have a lowering, which serve {overloads} overloads: in-place and `out=` forms follow from the"
-        " schema. Everything else runs on the CPU, counted in `torchport.report()`."
+        " schema. Everything else runs on the CPU, counted in `torchport.report()`. `torchport ops NAME` prints the rows"
+        " of a name."
     )
+    samples = f"the first {data['samples']} samples" if data["samples"] else "all samples"
+    measured = (
+        f"## Against the CPU\n\nRun of {data['date']} with torch {data['torch']}, {samples} of each op of PyTorch's op"
+        f" database, dtype and mode ({', '.join(optable.MODES)}, shortened to their first letters). Cases that agree:"
+        f" {counts['agree']}. Ops without a fallback to the CPU: {counts['no_fallback']}. Wrong calls that raise the CPU's"
+        f" type: {counts['wrong_calls']}. Cases whose programs compile for {data['target'] or 'a target'} without the"
+        f" machine ({data['plugin'] or 'no compiler'}): {counts['compile']}."
+    )
+    tolerances = table(["dtype", "rtol", "atol"], ([name, *tol] for name, tol in data["tolerances"].items()))
+    looser = table(["op", "rtol and atol", "why"], ([name, *entry] for name, entry in data["looser"].items()))
+    refusals = [[e.name, e.where("n", e.target), word] for e in found for word in e.refusals]
     parts = [
-        f"## {family}\n\n" + table(["op", "overloads"], ([f"`{r['name']}`", r["overloads"]] for r in members))
-        for family, members in sorted(families.items())
+        measured,
+        "Tolerances; other dtypes must be equal:",
+        tolerances,
+        *([looser] if data["looser"] else []),
+        table([name.replace("_", " ") for name in found[0].row()], (entry.row().values() for entry in found)),
+        *(["Refused by the compiler, in its words:", table(["op", "cases", "words"], refusals)] if refusals else []),
+        "## Lowerings",
+        *families(rows),
     ]
-    return page("Ops", "core/ops/*.cpp", text, "\n\n".join(parts))
+    return page("Ops", "core/ops/*.cpp and python/torchport/ops.json (a conformance run)", text, "\n\n".join(parts))
+
+
+def percent(part: int, whole: int) -> str:
+    """One decimal, rounded down."""
+    return f"{int(1000 * part / whole) / 10:.1f}" if whole else "-"
+
+
+def families(rows: list[dict]) -> list[str]:
+    """The lowerings by the file that has them."""
+    found: dict[str, list[dict]] = {}
+    for row in sorted(rows, key=lambda r: r["name"]):
+        found.setdefault(Path(row["file"]).stem, []).append(row)
+    return [
+        f"### {family}\n\n" + table(["op", "overloads"], ([f"`{r['name']}`", r["overloads"]] for r in members))
+        for family, members in sorted(found.items())
+    ]
 
 
 def env_page(rows: list[dict]) -> str:

@@ -63,12 +63,20 @@ def _quit(message: str) -> typer.Exit:
 
 @app.command()
 def ops(name: Annotated[str, typer.Argument(help="Part of a name, such as cumsum.")] = "") -> None:
-    """List the ops that have a lowering."""
-    every = _torchport().ops()
+    """List the ops that have a lowering, then what the conformance runs found for PyTorch's ops of that name."""
+    from torchport import optable
+
+    every, data = _torchport().ops(), optable.load()
     rows = [row for row in every if name in row["name"]]
-    if not rows:
+    entries = optable.entries(data)
+    found = [entry.row() for entry in entries if name in entry.name]
+    if not rows and not found:
         raise _quit(f"[ops] must be part of the name of one of {len(every)} lowered ops, got {name!r}")
     _table(rows, ("name", "overloads", "file", "line"), f"{len(rows)} of {len(every)} lowered ops")
+    title = f"{len(found)} of {len(entries)} ops against the CPU, torch {data['torch']}, {data['date']}; modes: f b o i"
+    _table(found, tuple(entries[0].row()), title)
+    for word in sorted({word for entry in entries if name in entry.name for word in entry.refusals}):
+        out.print(f"{data['target']}: {word}", markup=False, highlight=False)
 
 
 @app.command()

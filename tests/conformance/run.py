@@ -56,25 +56,36 @@ def arguments() -> argparse.Namespace:
 
 
 def tasks(args: argparse.Namespace) -> list[Task]:
-    """An op and dtype each, one dtype after another so that a run that is cut short has seen every op; wrong calls first."""
+    """An op and dtype each, one dtype after another so that a run that is cut short has seen every op; wrong calls first.
+
+    Ops that the database lacks come from tests/ops/cases.py.
+    """
     import torch
     from torch.testing._internal.common_methods_invocations import op_db
+
+    from ops.cases import CASES
 
     if unknown := set(args.modes) - {*MODES, ERRORS}:
         raise SystemExit(f"[--modes] must be of {', '.join([*MODES, ERRORS])}, got {', '.join(sorted(unknown))}")
     if unknown := {name for name in args.dtypes if not isinstance(getattr(torch, name, None), torch.dtype)}:
         raise SystemExit(f"[--dtypes] must be names of torch's dtypes, got {', '.join(sorted(unknown))}")
     names = set(filter(None, args.ops.split(",")))
-    if unknown := names - {op.full_name for op in op_db}:
-        raise SystemExit(f"[--ops] must be in PyTorch's op database, got {', '.join(sorted(unknown))}")
+    if unknown := names - {op.full_name for op in op_db} - {case.name for case in CASES}:
+        raise SystemExit(
+            f"[--ops] must be in PyTorch's op database or tests/ops/cases.py, got {', '.join(sorted(unknown))}"
+        )
     chosen = {op.full_name: op for op in op_db if args.match in op.full_name and (not names or op.full_name in names)}
     modes = [mode for mode in args.modes if mode != ERRORS]
+    own = [case for case in CASES if case.custom and args.match in case.name and (not names or case.name in names)]
     wrong = [Task(name, "any", [ERRORS]) for name, op in chosen.items() if op.error_inputs_func is not None]
     right = [
         Task(name, dtype, modes)
         for dtype in args.dtypes
         for name, op in chosen.items()
         if getattr(torch, dtype) in op.supported_dtypes("cpu")
+    ]
+    right += [
+        Task(case.name, dtype, modes) for case in own for dtype in args.dtypes if getattr(torch, dtype) in case.dtypes
     ]
     return (wrong if ERRORS in args.modes else []) + (right if modes else [])
 

@@ -26,7 +26,7 @@ def test_ops_stand_under_their_family() -> None:
     ]
     page = tables.ops_page(rows)
     assert "2 ops have a lowering, which serve 5 overloads" in page
-    assert page.index("## binary") < page.index("`add.Tensor`") < page.index("## unary") < page.index("`tan`")
+    assert page.index("### binary") < page.index("`add.Tensor`") < page.index("### unary") < page.index("`tan`")
     assert "/src/" not in page
 
 
