@@ -1,8 +1,9 @@
 """What the conformance runs have found for every op of PyTorch's database: ops.json, and how it is shown.
 
-`make conformance-full` writes the file; nothing in it is written by hand. A case is an op, a dtype and a mode. Its state:
-y agrees with the CPU, c agrees by running a part on the CPU, n does not agree, - PyTorch's CPU has no such case or
-refuses it. The state of its programs under a target's compiler: y all compile, n one is refused, - not sent.
+`make ops-table` writes the file; nothing in it is written by hand. A case is an op, a dtype
+and a mode. Its state: y agrees with the CPU, c agrees by running a part on the CPU, n does not agree, - PyTorch's CPU
+has no such case or refuses it. The state of its programs under a target's compiler: y all compile, n one is refused,
+- not sent.
 """
 
 from __future__ import annotations

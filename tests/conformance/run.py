@@ -56,7 +56,7 @@ def arguments() -> argparse.Namespace:
 
 
 def tasks(args: argparse.Namespace) -> list[Task]:
-    """An op and dtype each, one dtype after another so that a run that is cut short has seen every op; wrong calls first.
+    """An op and dtype each, one dtype after another so that a run cut short has seen every op; wrong calls first.
 
     Ops that the database lacks come from tests/ops/cases.py.
     """

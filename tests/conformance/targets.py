@@ -3,8 +3,8 @@
 python tests/conformance/targets.py --read out/conformance-full.jsonl --programs out/programs --out out/v6e.json
 
 Of each case (op, dtype, mode) that agrees with the CPU, one program of each lowering that it launched goes to the
-compiler: programs of the same lowering differ in shapes only. Results are kept on disk by the hash of the program, so an
-interrupted run goes on where it ended.
+compiler: programs of the same lowering differ in shapes only. Results are kept on disk by the hash of the program, so
+an interrupted run goes on where it ended.
 """
 
 import argparse

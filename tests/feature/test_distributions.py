@@ -1,7 +1,7 @@
 """Every sampler draws from the distribution that it names: Kolmogorov-Smirnov and chi-square tests at fixed seeds.
 
-A wrong sampler gives p-values of 0 to machine precision; a right one falls below LEAST once in 10,000 draws, and the seeds
-are fixed, so a test that passes always passes.
+A wrong sampler gives p-values of 0 to machine precision; a right one falls below LEAST once in 10,000 draws, and the
+seeds are fixed, so a test that passes always passes.
 """
 
 import json

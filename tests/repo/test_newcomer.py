@@ -1,7 +1,7 @@
 """A newcomer's op: one line in core/ops and one in tests/ops/cases.py are enough, replayed on a scratch copy.
 
-An op that has both lines loses them in the copy and gets them back. Only the file of that line is compiled and the module
-linked again, with the commands of the build in build/.
+An op that has both lines loses them in the copy and gets them back. Only the file of that line is compiled and the
+module linked again, with the commands of the build in build/.
 """
 
 import json
