@@ -79,6 +79,7 @@ def test_a_good_script_is_green(good: Path, fake) -> None:
     code, record, printed = check(good)
     assert code == 0
     assert not {f["severity"] for f in codes(record).values()} & {"error", "warning"}
+    assert record["targets"][0]["estimate"]["compiled_seconds"] == 1e-3  # what the compiler says itself
     assert "estimate, not measured" in printed and "Error band: published steps took" in printed
 
 

@@ -188,6 +188,8 @@ class Band:
 
     def text(self) -> str:
         """One line for reports."""
+        if self.count == 1:
+            return f"the one published step took {self.low:.1f} times our estimate (docs/estimates.md)"
         return (
             f"published steps took {self.low:.1f} to {self.high:.1f} times our estimate "
             f"(median {self.median:.1f}, {self.count} measurements, docs/estimates.md)"

@@ -21,7 +21,7 @@ from torchport.check.count import FAMILIES, Count, count
 from torchport.check.emit import Program, emit
 from torchport.check.sharding import BATCH, Mesh, check
 from torchport.check.targets import Price, Target, chips, target
-from torchport.check.verdict import HEADROOM, Finding, advice_for, dated, documented
+from torchport.check.verdict import HEADROOM, Finding, advice_for, compiled_seconds, dated, documented
 
 AGREEMENT = 0.10  # compiler and count may differ by this share
 TILE = 4096  # bytes: TPUs store tensors in tiles of 8 x 128 words, so each tensor may take up to that much more
@@ -137,6 +137,10 @@ class ModelCheck:
         return self.result.cost.optimal_seconds if self.result.cost else None
 
     @property
+    def compiled_seconds(self) -> float | None:
+        return compiled_seconds(self.result, self.target)
+
+    @property
     def mfu(self) -> float | None:
         """Upper bound of the share of the peak that the model's own products reach."""
         bounds, peak = self.bounds, self.target.device_peak("bf16")
@@ -240,6 +244,7 @@ class ModelCheck:
                 "memory_seconds": bounds and bounds.memory,
                 "links_seconds": bounds and bounds.links,
                 "compiler_seconds": self.compiler_seconds,
+                "compiled_seconds": self.compiled_seconds,
                 "error_band": self.band,
             },
             "mfu_upper_bound": self.mfu,

@@ -43,7 +43,7 @@ COLUMNS = (
     ("compiles", lambda c: YES[c.compiles]),
     ("fits", lambda c: f"{YES[c.fits]}, {gigabytes(c.needed_bytes)} of {gigabytes(c.target.device_hbm)} a device"),
     ("step at best", _estimate),
-    ("compiler's own", lambda c: seconds(c.compiler_seconds)),
+    ("as compiled", lambda c: seconds(c.compiled_seconds)),
     ("MFU at most", lambda c: "-" if c.mfu is None else f"{c.mfu:.0%}"),
     ("at most", lambda c: "-" if c.tokens_per_second is None else f"{c.tokens_per_second:,.0f} tokens/s"),
     ("at least", _dollars),

@@ -51,6 +51,7 @@ COLUMNS = (
     ("compiles", lambda v: YES[v.compiles]),
     ("fits", lambda v: f"{YES[v.fits]}, {gigabytes(v.needed_bytes)} of {gigabytes(v.target.device_hbm)}"),
     ("step at best", lambda v: f"{seconds(v.seconds)} ({v.limit})"),
+    ("as compiled", lambda v: seconds(v.compiled_seconds)),
     ("op by op", lambda v: seconds(v.eager_seconds)),
     ("MFU at most", lambda v: "-" if v.mfu is None else f"{v.mfu:.0%}"),
     ("at most", _rate),

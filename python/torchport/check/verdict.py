@@ -102,6 +102,10 @@ class Verdict:
         return self.result.cost.optimal_seconds if self.result.cost else None
 
     @property
+    def compiled_seconds(self) -> float | None:
+        return compiled_seconds(self.result, self.target)
+
+    @property
     def seconds(self) -> float:
         """The estimate of a step: the longest of the bounds that are known."""
         return max(self.compute_seconds or 0.0, self.memory_seconds, self.compiler_seconds or 0.0)
@@ -155,6 +159,7 @@ class Verdict:
                 "links_seconds": 0.0,  # a script's step is a program of one device: it sends nothing to another
                 "eager_seconds": self.eager_seconds,
                 "compiler_seconds": self.compiler_seconds,
+                "compiled_seconds": self.compiled_seconds,
                 "error_band": estimates.band("train" if self.step.kind == "train" else None).text(),
             },
             "mfu_upper_bound": self.mfu,
@@ -165,6 +170,18 @@ class Verdict:
             "price": dated(self.price),
             "findings": [vars(f) for f in self.findings],
         }
+
+
+def compiled_seconds(result: CompileResult, wanted: Target) -> float | None:
+    """The compiler's own estimate of its program; where it gives none, the program's memory traffic at the bandwidth.
+
+    The traffic is the compiler's count, or ours of its optimised program. It holds what a fast memory on the chip may
+    save, so it is no lower bound. None without a compiled program.
+    """
+    if result.cost is not None and result.cost.optimal_seconds is not None:
+        return result.cost.optimal_seconds
+    moved = result.cost.bytes if result.cost is not None else result.hlo.bytes_accessed if result.hlo else None
+    return None if moved is None else moved / wanted.device_bandwidth
 
 
 def dated(price: Price | None) -> dict[str, Any] | None:
