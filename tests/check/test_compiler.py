@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchport.check import Job, compile_for, compile_many, compiler, target
+from torchport.check import Job, compile_for, compile_many, compiler, process, target
 
 ADD = """module @m { func.func public @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %0 = stablehlo.add %a, %a : tensor<8x8xf32>
@@ -36,6 +36,16 @@ def test_a_hang_ends_at_the_limit(fake) -> None:
     fake("hang")
     result = compile_for("tpu:v6e", ADD, timeout_s=1.5)
     assert result.outcome == "timed_out" and "no answer in 2 s" in result.words
+
+
+def test_a_long_compilation_says_that_it_goes_on(fake, monkeypatch) -> None:
+    fake("hang")
+    monkeypatch.setattr(process, "SAY_S", 0.3)
+    lines: list[str] = []
+    compile_many([Job(target("tpu:v6e"), ADD)], timeout_s=1.5, progress=lines.append)
+    assert len(lines) >= 3
+    assert all(line.startswith("tpu:v6e:2x2: still compiling, ") for line in lines[:-1])
+    assert lines[-1].startswith("tpu:v6e:2x2: timed_out")
 
 
 def test_a_hungry_compiler_ends_at_the_limit(fake) -> None:
