@@ -1,7 +1,8 @@
 """TorchPort: PyTorch on any PJRT device.
 
 `import torch` alone makes the device available (entry point `torch.backends`); nothing here replaces a function of
-torch. Start-up is the five steps at the end of this file, in the order in which they run.
+torch. Start-up is the five steps at the end of this file, in the order in which they run. torch is imported when it is
+first needed: commands that read files only start without it.
 """
 
 from __future__ import annotations
@@ -30,10 +31,9 @@ def activate() -> str:
 
 def is_active() -> bool:
     """Whether this process has the device."""
+    _import_torch()
     return _active is not None
 
-
-import torch
 
 from torchport.modes import eager_mode, report, reset_report
 
@@ -72,6 +72,7 @@ def env_table() -> list[dict]:
 
 def _core():
     """The C++ extension, or an error that says why it is not in use here."""
+    _import_torch()
     if _active is None:
         raise RuntimeError(f"[torchport] must be active, got: {_refusal or 'not started'}. Try: torchport.activate()")
     from torchport import _C
@@ -79,8 +80,15 @@ def _core():
     return _C
 
 
+def _import_torch() -> None:
+    """Makes `torch` known in this module. Its first import calls back through _autoload, where autoload is on."""
+    global torch
+    import torch
+
+
 def _activate(asked: bool) -> str | None:
     global _active, _refusal
+    _import_torch()
     if _active is None:
         name = _choose_name()
         refusal = _check_neighbours(name, asked)
@@ -179,7 +187,19 @@ def _arm_process(name: str) -> None:
     os.environ.setdefault("ACCELERATE_TORCH_DEVICE", name)
 
 
+def _torch_will_call() -> bool:
+    """Whether a later `import torch` finds the entry point and follows it."""
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "1":
+        return False
+    import importlib.metadata
+
+    return bool(importlib.metadata.entry_points(group="torch.backends", name="torchport"))
+
+
 _loaded = True
 # While torch itself is loading torch decides, by calling _autoload (or not: TORCH_DEVICE_BACKEND_AUTOLOAD=0).
-if not getattr(torch.__spec__, "_initializing", False):
+if "torch" in sys.modules:
+    if not getattr(sys.modules["torch"].__spec__, "_initializing", False):
+        _autoload()
+elif not _torch_will_call():
     _autoload()

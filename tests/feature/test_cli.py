@@ -71,3 +71,12 @@ def test_report_at_exit(tmp_path):
     done = python(code, TORCHPORT_REPORT=str(tmp_path / "missing" / "report.json"))
     assert done.returncode == 0
     assert "TORCHPORT_REPORT" in done.stderr
+
+
+def test_commands_that_read_files_start_without_torch():
+    code = (
+        "import sys; from torchport.cli import app; app(['explain', 'TP0102'], standalone_mode=False); "
+        "assert 'torch' not in sys.modules"
+    )
+    done = python(code)
+    assert done.returncode == 0, done.stderr
