@@ -241,7 +241,7 @@ def out(
     The returned tensors must be the ones given.
     """
 
-    def run(given: SampleInput, where: Any) -> Any:
+    def run(given: SampleInput, where: Any, make: Callable) -> Any:
         _, like = reference(lambda: Call(op, given, "cpu")())
         written = _outputs(like, make, where)
         returned = Call(op, given, where)(out=written)
@@ -257,14 +257,27 @@ def out(
         return False
     compared, view = False, partial(invariant(op.full_name), sample)
     for make in outputs:
+        valid, own = reference(lambda make=make: run(sample, "cpu", make))
+        if not valid or not itself(op, sample, shape, own, dtype):
+            continue
         try:
-            both = agree(run, view, op, sample, dtype, device, tol)
+            both = agree(partial(run, make=make), view, op, sample, dtype, device, tol)
             if both:
                 assert_strides(*both)
         except AssertionError as difference:
             raise type(difference)(f"out= {make.__name__.strip('_')}: {difference}") from None
         compared |= both is not None
     return compared
+
+
+def itself(op: OpInfo, sample: SampleInput, result: Any, written: Any, dtype: torch.dtype) -> bool:
+    """Whether the CPU writes to out= what it returns without; some kernels take any out= for contiguous (avg_pool3d)."""
+    fixed = invariant(op.full_name)
+    try:
+        assert_same(fixed(sample, result), fixed(sample, written), dtype, determined(op, sample))
+    except AssertionError:
+        return False
+    return True
 
 
 def _outputs(shape: Any, make: Callable, device: Any) -> Any:

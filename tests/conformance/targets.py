@@ -9,6 +9,7 @@ an interrupted run goes on where it ended.
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections import Counter
@@ -102,9 +103,10 @@ def main() -> int:
 
 
 def words(result: CompileResult) -> str:
-    """Outcome and the compiler's first line, without what differs from program to program."""
+    """Outcome and the compiler's first line, without the names and shapes that differ from program to program."""
     line = next((line for line in result.words.splitlines() if line.strip()), "no words")
-    return f"{result.outcome}: {' '.join(line.split())[:200]}"
+    line = re.sub(r"(\w+)\[[\d,]*\](\{[^}]*\})?", r"\1[...]", re.sub(r"%[\w.]+ = ", "", " ".join(line.split())))
+    return f"{result.outcome}: {re.sub(r'([.]{3}[]] [a-z]+)[(].*', r'\1(...)', line)[:300]}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Writes python/torchport/ops.json, from which docs/ops.md and `torchport ops` come, out of the rows of a run.
 
 python tests/conformance/write.py --read out/conformance-full.jsonl --compiled out/v6e.json
-python tests/conformance/write.py --read some-ops.jsonl --merge        only the ops and dtypes of these rows change
+python tests/conformance/write.py --read full.jsonl some.jsonl         cases of the second instead of the first's
+python tests/conformance/write.py --read some-ops.jsonl --merge        only the ops of these rows change
 """
 
 import argparse
@@ -24,6 +25,33 @@ def letter(row: dict) -> str:
     if row["result"] == "skip":
         return "-"
     return ("c" if row["fallbacks"] else "y") if row["result"] == "pass" else "n"
+
+
+def joined(runs: list[Rows]) -> Rows:
+    """The rows of several runs; of one case those of the last run that has it."""
+    cases: dict[tuple[str, str, str], list[dict]] = {}
+    for run in runs:
+        mine: dict[tuple[str, str, str], list[dict]] = defaultdict(list)
+        for row in run.rows:
+            mine[row["op"], row["dtype"], row["mode"]].append(row)
+        cases |= mine
+    return Rows(runs[-1].head, [row for rows in cases.values() for row in rows])
+
+
+def verdicts_of(paths: list[Path]) -> dict:
+    """The results of several runs of targets.py; a later one's cases win."""
+    result: dict = {"refused": {}, "compiled": []}
+    compiled: dict[str, None] = {}
+    for path in paths:
+        data = json.loads(path.read_text())
+        for case in data["compiled"]:
+            result["refused"].pop(case, None)
+            compiled[case] = None
+        for case, text in data["refused"].items():
+            compiled.pop(case, None)
+            result["refused"][case] = text
+        result |= {"target": data["target"], "plugin": data["plugin"], "compiled": list(compiled)}
+    return result
 
 
 def grouped(states: dict[str, str]) -> dict[str, str]:
@@ -74,17 +102,16 @@ def dumps(data: dict) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--read", type=Path, required=True, help="rows of a conformance run")
-    parser.add_argument("--compiled", type=Path, help="results of targets.py for the same rows")
+    parser.add_argument("--read", type=Path, nargs="+", required=True, help="rows of runs; a later one's cases win")
+    parser.add_argument("--compiled", type=Path, nargs="*", default=[], help="results of targets.py for the same rows")
     parser.add_argument("--merge", action="store_true", help="keep what the file says of other ops")
     parser.add_argument("--out", type=Path, default=FILE, help="file to write")
     args = parser.parse_args()
-    found = read(args.read)
-    compiled = json.loads(args.compiled.read_text()) if args.compiled else {}
+    found, compiled = joined([read(path) for path in args.read]), verdicts_of(args.compiled)
     before = json.loads(args.out.read_text()) if args.merge and args.out.exists() else {}
     data = {
         "source": "tests/conformance/run.py, tests/conformance/targets.py",
-        "date": datetime.date.fromtimestamp(args.read.stat().st_mtime).isoformat(),
+        "date": datetime.date.fromtimestamp(max(path.stat().st_mtime for path in args.read)).isoformat(),
         "torch": found.head["torch"],
         "samples": found.head["samples"],
         "target": compiled.get("target", before.get("target", "")),
