@@ -106,7 +106,8 @@ def words(result: CompileResult) -> str:
     """Outcome and the compiler's first line, without the names and shapes that differ from program to program."""
     line = next((line for line in result.words.splitlines() if line.strip()), "no words")
     line = re.sub(r"(\w+)\[[\d,]*\](\{[^}]*\})?", r"\1[...]", re.sub(r"%[\w.]+ = ", "", " ".join(line.split())))
-    return f"{result.outcome}: {re.sub(r'([.]{3}[]] [a-z]+)[(].*', r'\1(...)', line)[:300]}"
+    line = re.sub(r"(\[\.{3}\] [a-z]+)\(.*", r"\1(...)", line)
+    return f"{result.outcome}: {line[:300]}"
 
 
 if __name__ == "__main__":
