@@ -1,5 +1,6 @@
 // Between host and device, between devices, and single values.
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_conj.h>
 #include <ATen/ops/_neg_view.h>
@@ -90,7 +91,10 @@ void between_devices(const at::Tensor& dst, const at::Tensor& src) {
 
 at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool) {
   return guarded([&] {
-    if (target.numel() == 0) return target;
+    if (target.numel() == 0) {
+      if (source.sizes() != target.sizes()) (void)source.expand(target.sizes());  // raises where it does not fit
+      return target;
+    }
     // Both keys fall through to here: the bits of the source are resolved, those of the target undone on the value.
     at::Tensor self = plain(source), dst = target;
     if (dst.is_conj()) dst = at::_conj(dst), self = at::conj_physical(self);
@@ -101,8 +105,10 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool) {
       to_device(dst, self);
     else if (cell_of(self).device != cell_of(dst).device)
       between_devices(dst, self);
-    else
+    else {
+      at::assert_no_partial_overlap(dst, self);
       copy_on_device(dst, self);
+    }
     return target;
   });
 }

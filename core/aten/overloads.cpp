@@ -4,6 +4,7 @@
 #include <ATen/ops/_adaptive_avg_pool3d.h>
 #include <ATen/ops/_adaptive_avg_pool3d_backward.h>
 #include <ATen/ops/_batch_norm_with_update.h>
+#include <ATen/ops/_native_batch_norm_legit.h>
 #include <ATen/ops/_slow_conv2d_forward.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/convolution.h>
@@ -83,6 +84,18 @@ std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> batch_norm_with_update_out(
   return {out, save_mean, save_invstd, reserve};
 }
 
+std::tuple<Tensor&, Tensor&, Tensor&> batch_norm_legit_out(const Tensor& input, const MaybeTensor& weight,
+                                                           const MaybeTensor& bias, Tensor& running_mean,
+                                                           Tensor& running_var, bool training, double momentum,
+                                                           double eps, Tensor& out, Tensor& save_mean,
+                                                           Tensor& save_invstd) {
+  const auto r = at::_native_batch_norm_legit(input, weight, bias, running_mean, running_var, training, momentum, eps);
+  const std::string where = "_native_batch_norm_legit";
+  store_out(out, std::get<0>(r), where), store_out(save_mean, std::get<1>(r), where);
+  store_out(save_invstd, std::get<2>(r), where);
+  return {out, save_mean, save_invstd};
+}
+
 template <class Other>
 Tensor& shift_left(Tensor& self, const Other& other) {
   return self.copy_(at::__lshift__(self, other));
@@ -158,6 +171,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("adaptive_avg_pool3d.out", TORCH_FN(adaptive_avg_pool3d_out));
   m.impl("adaptive_avg_pool3d_backward.grad_input", TORCH_FN(adaptive_avg_pool3d_backward_out));
   m.impl("_batch_norm_with_update.out", TORCH_FN(batch_norm_with_update_out));
+  m.impl("_native_batch_norm_legit.out", TORCH_FN(batch_norm_legit_out));
   m.impl("__ilshift__.Scalar", TORCH_FN(shift_left<at::Scalar>));
   m.impl("__ilshift__.Tensor", TORCH_FN(shift_left<Tensor>));
   m.impl("__irshift__.Scalar", TORCH_FN(shift_right<at::Scalar>));

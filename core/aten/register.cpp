@@ -23,8 +23,8 @@ bool is_composite(const c10::OperatorHandle& h) {
 bool same_arguments(const FunctionSchema& functional, const FunctionSchema& other, bool out) {
   std::vector<const c10::Argument*> rest;
   for (const auto& a : other.arguments()) {
-    const bool written = a.alias_info() && a.alias_info()->isWrite();
-    if (!(out && written)) rest.push_back(&a);
+    const bool target = a.alias_info() && a.alias_info()->isWrite();
+    if (!(out && target)) rest.push_back(&a);
   }
   // factories: the out= form takes its dtype, layout and device from out
   std::vector<const c10::Argument*> mine;
@@ -46,11 +46,12 @@ bool has_argument(const FunctionSchema& s, const std::string& name) {
   return s.argumentIndexWithName(name).has_value();
 }
 
-bool writes(const FunctionSchema& s) {
-  for (const auto& a : s.arguments())
-    if (a.alias_info() && a.alias_info()->isWrite()) return true;
-  return false;
+size_t written(const FunctionSchema& s) {
+  size_t count = 0;
+  for (const auto& a : s.arguments()) count += a.alias_info() && a.alias_info()->isWrite();
+  return count;
 }
+bool writes(const FunctionSchema& s) { return written(s) > 0; }
 
 class Registrar {
  public:
@@ -79,7 +80,7 @@ class Registrar {
       for (const auto& h : it->second)
         if (writes(h.schema()) && same_arguments(schema, h.schema(), false)) put(op, h, Role::inplace);
     for (const auto& h : overloads_[base])
-      if (writes(h.schema()) && same_arguments(schema, h.schema(), true))
+      if (written(h.schema()) == schema.returns().size() && same_arguments(schema, h.schema(), true))
         put(op, h, Role::out, has_argument(schema, "dtype") && !has_argument(h.schema(), "dtype"));
   }
 

@@ -48,7 +48,7 @@ OP("sinc", Promote::to_float, "", kOpmath) {
   return b.select(b.compare(Cmp::eq, x, 0), b.like(x, 1), b.div(b.sin(y), y));
 }
 
-OP("neg", Promote::same, "", kOpmath) {
+OP("neg", .promote = Promote::same, .opmath = true, .out = kOwnDtype) {
   a.check(!is_bool(a.dtype()), Code::bad_value, "must not get a bool tensor; use ~ or logical_not() instead");
   return b.neg(a.tensor("self"));
 }
@@ -59,7 +59,7 @@ OP("abs") {
 }
 
 // sign is for real numbers; sgn of a complex one is its direction.
-OP("sign sgn", Promote::same, "", kOpmath) {
+OP("sign sgn", .promote = Promote::same, .opmath = true, .out = kOwnDtype) {
   const Value x = a.tensor("self");
   a.check(a.op_name() == "sgn" || !is_complex(x.dtype()), Code::bad_value,
           "must not get a complex tensor; use sgn() instead");
@@ -76,7 +76,7 @@ OP("signbit") {
 
 // Rounding leaves integers as they are.
 #define ROUND(NAME, ...)                                                                     \
-  OP(NAME, Promote::same, "", kOpmath) {                                                     \
+  OP(NAME, .promote = Promote::same, .opmath = true, .out = kOwnDtype) {                     \
     const Value x = a.tensor("self");                                                        \
     a.check(!is_complex(x.dtype()), Code::bad_value, "must get a real tensor, got complex"); \
     a.check(!is_bool(x.dtype()), Code::dtype_unsupported, "must get numbers, got bool");     \
@@ -113,7 +113,7 @@ OP("isposinf isneginf") {
 }
 
 OP("logical_not") { return b.logical_not(b.cast(a.tensor("self"), Dtype::b1)); }
-OP("bitwise_not") {
+OP("bitwise_not", .out = kOwnDtype) {
   const Value x = a.tensor("self");
   a.check(is_integral(x.dtype()), Code::dtype_unsupported,
           str("must get an integer or bool tensor, got ", name(x.dtype())));
