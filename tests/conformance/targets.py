@@ -56,8 +56,11 @@ class Progress:
     def __init__(self, total: int):
         self.total, self.done, self.began = total, 0, time.monotonic()
 
-    def step(self, job: Job, result: CompileResult) -> None:
-        """Counts one program."""
+    def step(self, line: str) -> None:
+        """Counts one program; the line of one that takes long is printed as it is."""
+        if "still compiling" in line:
+            print(line, file=sys.stderr, flush=True)
+            return
         self.done += 1
         if self.done == self.total or self.done * 20 // self.total != (self.done - 1) * 20 // self.total:
             spent = time.monotonic() - self.began
@@ -73,7 +76,7 @@ def main() -> int:
     files = list(dict.fromkeys(file for found in cases.values() for file in found))
     machine = target(args.target)
     jobs = [Job(machine, (args.programs / file).read_text(), hlo=False, label=file) for file in files]
-    results = dict(zip(files, compile_many(jobs, args.timeout, on_done=Progress(len(jobs)).step), strict=True))
+    results = dict(zip(files, compile_many(jobs, args.timeout, progress=Progress(len(jobs)).step), strict=True))
     outcomes = Counter(result.outcome for result in results.values())
     if outcomes["no_plugin"]:
         raise SystemExit(f"[{args.target}] must have its plugin installed, got: {next(iter(results.values())).words}")
