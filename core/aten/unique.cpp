@@ -93,6 +93,11 @@ std::optional<Three> without_rows(const at::Tensor& self, int64_t dim, const cha
   return std::nullopt;
 }
 
+// Slices of self along dim, laid out in memory one after the other as the CPU leaves them.
+at::Tensor slices(const at::Tensor& self, int64_t dim, const at::Tensor& which) {
+  return self.movedim(dim, 0).contiguous().index_select(0, which).movedim(0, dim);
+}
+
 // Ranks along the last dimension among the row's own distinct values, in order: equal values share one.
 at::Tensor dense_ranks(const at::Tensor& x) {
   const auto [values, order] = at::sort(x, /*stable=*/true, /*dim=*/-1, /*descending=*/false);
@@ -116,7 +121,7 @@ Three unique_dim(const at::Tensor& self, int64_t dim, bool, bool, bool) {
     }
     const auto [values, order] = at::sort(ranks[0], /*stable=*/true, /*dim=*/0, /*descending=*/false);
     const Groups g = groups_of(changes(values));
-    return {self.index_select(dim, order.index_select(0, g.first)), ranks[0], counts_of(g)};
+    return {slices(self, dim, order.index_select(0, g.first)), ranks[0], counts_of(g)};
   });
 }
 
@@ -126,7 +131,7 @@ Three unique_dim_consecutive(const at::Tensor& self, int64_t dim, bool, bool) {
     if (auto early = without_rows(self, dim, "unique_dim_consecutive")) return *early;
     const at::Tensor fresh = changes(self.movedim(dim, -1).reshape({-1, self.size(dim)})).any(0);
     const Groups g = groups_of(fresh);
-    return {self.index_select(dim, g.first), g.number, counts_of(g)};
+    return {slices(self, dim, g.first), g.number, counts_of(g)};
   });
 }
 Three unique_consecutive(const at::Tensor& self, bool inverse, bool counts, std::optional<int64_t> dim) {

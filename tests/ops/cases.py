@@ -7,6 +7,7 @@
 
 from ops.case import COMPLEX, FLOAT, FLOAT_INT, FLOATS, INT, INT_BOOL, case
 from ops.custom_cases import CUSTOM
+from ops.dynamic_cases import DYNAMIC
 from ops.quantized_cases import QUANTIZED
 
 # fmt: off
@@ -517,5 +518,6 @@ CASES = [
     case("_foreach_zero", FLOAT, without=("backward",), why="returns nothing to differentiate"),
 
     *CUSTOM,
+    *DYNAMIC,
     *QUANTIZED,
 ]
