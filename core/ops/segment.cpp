@@ -146,4 +146,23 @@ OP("_segment_reduce_backward") {
   return b.cast(b.reshape(out, data.dims()), data.dtype());
 }
 
+// Ragged rows [total, ...] as [batch, longest, ...], filled up with a number: one level of raggedness.
+OP("_jagged_to_padded_dense_forward") {
+  const Value x = a.tensor("values");
+  const Values offsets = a.tensors("offsets");
+  const Dims longest = a.ints("max_lengths");
+  a.check(offsets.size() == 1 && longest.size() == 1 && offsets[0].rank() == 1 && x.rank() >= 1, Code::op_unsupported,
+          str("must get one vector of offsets and one length, got ", offsets.size(), " and ", longest.size()));
+  const Dims grid{offsets[0].dim(0) - 1, longest[0]};
+  const Value marks = b.cast(offsets[0], Dtype::i64);
+  auto over = [&](int64_t from) { return b.broadcast_in_dim(b.slice_dim(marks, 0, from, from + grid[0]), grid, {0}); };
+  const Value row = b.add(over(0), b.iota({Dtype::i64, grid}, 1)), valid = b.lt(row, over(1));
+  Dims out = grid;
+  out.insert(out.end(), x.dims().begin() + 1, x.dims().end());
+  const Value fill = b.constant(a.f("padding_value"), x.dtype(), out);
+  if (x.dim(0) == 0 || numel(out) == 0) return fill;
+  const Value rows = take_rows(b, x, 0, b.min(row, static_cast<double>(x.dim(0) - 1)));
+  return b.select(b.broadcast_in_dim(valid, out, {0, 1}), rows, fill);
+}
+
 }  // namespace torchport::ops

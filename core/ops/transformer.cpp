@@ -90,4 +90,22 @@ OP("_transformer_encoder_layer_fwd") {
   return first ? x : norm(x, "norm_weight_2", "norm_bias_2");
 }
 
+// [B, T, 3 D] -> query (scaled), key and value of [B, heads, T, D / heads].
+OP("_transform_bias_rescale_qkv") {
+  const Value qkv = a.tensor("qkv"), bias = a.tensor("qkv_bias");
+  const int64_t heads = a.i("num_heads");
+  a.check(
+      qkv.rank() == 3 && qkv.dim(2) % 3 == 0 && bias.numel() == qkv.dim(2) && heads > 0 && qkv.dim(2) / 3 % heads == 0,
+      Code::shape_mismatch,
+      str("qkv must be [batch, length, 3 * D] with heads that divide D, got ", text(qkv.dims()), " and ", heads));
+  const int64_t width = qkv.dim(2) / 3 / heads;
+  const Value sum = b.add(b.cast(qkv, opmath(qkv.dtype())), b.cast(b.flatten(bias), opmath(qkv.dtype())));
+  const Value parts = b.transpose(b.reshape(sum, {qkv.dim(0), qkv.dim(1), 3, heads, width}), {2, 0, 3, 1, 4});
+  auto part = [&](int64_t i, double scale) {
+    const Value v = b.squeeze(b.slice_dim(parts, 0, i, i + 1), 0);
+    return b.cast(scale == 1 ? v : b.mul(v, scale), qkv.dtype());
+  };
+  return {part(0, 1 / std::sqrt(static_cast<double>(width))), part(1, 1), part(2, 1)};
+}
+
 }  // namespace torchport::ops

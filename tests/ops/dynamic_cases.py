@@ -63,6 +63,12 @@ def running(x: torch.Tensor) -> tuple:
     return *out, mean, var
 
 
+def padded(x: torch.Tensor) -> torch.Tensor:
+    """Three ragged rows of 9 in all, one of them empty, one cut."""
+    offsets = torch.tensor([0, 2, 2, 9], device=x.device)
+    return aten._jagged_to_padded_dense_forward(x, [offsets], [4], -1.0)
+
+
 CONVOLUTION = sample.tensors((2, 3, 7, 6), (4, 3, 3, 2), more=([3, 2], None, [2, 1], [1, 0]))
 
 DYNAMIC = [
@@ -91,6 +97,14 @@ DYNAMIC = [
         sample.tensors((2, 3, 4)),
         without=("strided",),
         why="the CPU's own result is off by 0.5 from float64 for an input with gaps, the device's by 2e-7",
+        **FIXED,
+    ),
+    custom("_jagged_to_padded_dense_forward", FLOAT, padded, sample.tensors((9, 3)), **FIXED),
+    custom(
+        "_transform_bias_rescale_qkv",
+        FLOATS,
+        aten._transform_bias_rescale_qkv,
+        sample.tensors((2, 3, 24), (24,), more=(2,)),
         **FIXED,
     ),
     custom("_slow_conv2d_forward", FLOAT, aten._slow_conv2d_forward, CONVOLUTION),
