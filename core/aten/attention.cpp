@@ -5,14 +5,18 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/native/transformers/attention.h>
 
+#include "aten/generator.h"
+
 namespace at::native {
 
 namespace {
 
 int64_t choose_attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
-                         double, bool is_causal, std::optional<double>, bool enable_gqa) {
+                         double dropout, bool is_causal, std::optional<double>, bool enable_gqa) {
   const auto math = static_cast<int64_t>(at::SDPBackend::math);
   if (!at::globalContext().userEnabledOverrideableSDP()) return math;
+  // The composite draws its mask as on the CPU.
+  if (dropout > 0 && torchport::aten::draws() == torchport::aten::Draws::cpu) return math;
   for (const Tensor* t : {&query, &key, &value})
     if (t->is_nested() || t->dim() != 4 || !t->is_floating_point() || t->scalar_type() != query.scalar_type() ||
         t->sym_numel() == 0)

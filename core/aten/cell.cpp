@@ -72,6 +72,21 @@ at::Tensor make_tensor(pjrt::BufferPtr buffer, Dtype dtype, at::IntArrayRef size
   return t;
 }
 
+at::Tensor make_tensor(pjrt::BufferPtr buffer, Dtype dtype, at::IntArrayRef sizes, int device, at::IntArrayRef order) {
+  if (order.empty()) [[likely]]
+    return make_tensor(std::move(buffer), dtype, sizes, device);
+  c10::SmallVector<int64_t, 8> dims, strides(sizes.size());
+  for (int64_t d : order) dims.push_back(sizes[d]);
+  int64_t next = 1;
+  for (size_t k = order.size(); k-- > 0;) {
+    strides[order[k]] = next;
+    next *= std::max<int64_t>(sizes[order[k]], 1);
+  }
+  at::Tensor t = make_tensor(std::move(buffer), dtype, dims, device);
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return t;
+}
+
 at::Tensor make_strided(Dtype dtype, at::IntArrayRef sizes, at::IntArrayRef strides, int device) {
   // Memory order: by stride, outermost first. Dense and without overlap it is the value's natural shape; else flat.
   c10::SmallVector<int64_t, 8> order(sizes.size());

@@ -30,6 +30,8 @@ bool is_ours(const at::Tensor&);
 c10::Storage make_storage(pjrt::BufferPtr, Dtype, at::IntArrayRef dims, int device);
 // A new contiguous tensor over its own storage.
 at::Tensor make_tensor(pjrt::BufferPtr, Dtype, at::IntArrayRef sizes, int device);
+// order: the dimensions from outermost to innermost in the buffer.
+at::Tensor make_tensor(pjrt::BufferPtr, Dtype, at::IntArrayRef sizes, int device, at::IntArrayRef order);
 // The same with strides: the value is dense in memory order `dims`, which sizes and strides see permuted.
 at::Tensor make_strided(Dtype, at::IntArrayRef sizes, at::IntArrayRef strides, int device);
 

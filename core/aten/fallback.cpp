@@ -177,8 +177,10 @@ class Fallback {
     return out;
   }
 
-  // Random ops must draw from the device's generator: its next state seeds a host generator for this one call.
+  // Random ops must draw from the device's generator: its next state seeds a host generator for this one call. Under
+  // Draws::cpu its twin on the host draws, and moves on.
   at::Generator host_generator(const at::Generator* g) {
+    if (draws() == Draws::cpu) return cpu_twin(g, device_);
     const auto [seed, offset] = reserve_random(g, device_ < 0 ? current_device() : device_, 1);
     return at::detail::createCPUGenerator(seed ^ (offset * 0x9E3779B97F4A7C15ull));
   }
@@ -187,17 +189,19 @@ class Fallback {
       if (!f.op_.hasTag(at::Tag::nondeterministic_seeded) || f.generator_.defined()) return;
       used = true;
       g = at::detail::getDefaultCPUGenerator();
+      mine = f.host_generator(nullptr);
       std::lock_guard lock(g.mutex());
       state = g.get_state();
-      g.set_state(f.host_generator(nullptr).get_state());
+      g.set_state(mine.get_state());
     }
     ~SeededHost() {
       if (!used) return;
       std::lock_guard lock(g.mutex());
+      mine.set_state(g.get_state());
       g.set_state(state);
     }
     bool used = false;
-    at::Generator g;
+    at::Generator g, mine;
     at::Tensor state;
   };
 
@@ -240,6 +244,8 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
 }
 
 }  // namespace
+
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack& stack) { Fallback(op, stack).run(); }
 
 std::map<std::string, FallbackCount> fallbacks() {
   std::lock_guard lock(ledger_mutex);

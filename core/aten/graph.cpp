@@ -161,8 +161,12 @@ std::vector<at::Tensor> Compiled::call(const std::vector<at::Tensor>& tensors) c
     raw.push_back(held.back().get());
   }
   uint64_t seed = 0, offset = 0;
-  if (program_->plan.rng_blocks > 0)
+  if (program_->plan.rng_blocks > 0) {
+    check(draws() == Draws::device, Code::bad_setting, "random_mode",
+          "must be 'device' for a graph that was compiled with the device's random numbers, got 'cpu'",
+          "set it before torch.compile traces");
     std::tie(seed, offset) = reserve_random(nullptr, device_, program_->plan.rng_blocks);
+  }
   auto donatable = std::make_unique<bool[]>(raw.size());
   std::vector<pjrt::BufferPtr> outputs(program_->num_outputs());
   trace::launch({*program_, raw, donatable.get(), {}, seed, offset, exec::Runtime::get().device(device_)},

@@ -10,7 +10,9 @@
 
 #include "aten/collector.h"
 #include "aten/dynamic.h"
+#include "aten/fallback.h"
 #include "aten/generator.h"
+#include "aten/layout.h"
 #include "trace/launch.h"
 
 namespace torchport::aten {
@@ -117,7 +119,12 @@ std::vector<ArgSpec> read_schema(const c10::FunctionSchema& schema) {
 }
 
 Kernel::Kernel(const ops::Op& op, const c10::OperatorHandle& handle, Role role, bool dtype_of_out)
-    : op_(op), role_(role), dtype_of_out_(dtype_of_out), id_(next_id.fetch_add(1)) {
+    : op_(op),
+      role_(role),
+      dtype_of_out_(dtype_of_out),
+      id_(next_id.fetch_add(1)),
+      handle_(handle),
+      random_(handle.hasTag(at::Tag::nondeterministic_seeded)) {
   const auto& schema = handle.schema();
   name_ = schema.name() + (schema.overload_name().empty() ? "" : "." + schema.overload_name());
   if (name_.rfind("aten::", 0) == 0) name_ = name_.substr(6);
@@ -131,6 +138,13 @@ Kernel::Kernel(const ops::Op& op, const c10::OperatorHandle& handle, Role role, 
     if (spec.written && role != Role::functional) targets_.push_back(static_cast<int>(k));
     if (!spec.out) schema_->args.push_back(spec.name);
     has_indices_ |= spec.kind == ArgKind::optional_tensor_list;
+  }
+  if (role == Role::functional) functional_ = handle;
+  if (role == Role::out) {  // the overload of the block's name, where it takes the same arguments
+    const size_t dot = op.name.find('.');
+    const auto other = c10::Dispatcher::singleton().findSchema(
+        {"aten::" + op.name.substr(0, dot), dot == std::string::npos ? "" : op.name.substr(dot + 1)});
+    if (other && other->schema().arguments().size() == schema_->args.size()) functional_ = other;
   }
   if (dtype_of_out_) schema_->args.push_back("dtype");
   num_returns_ = static_cast<int>(schema.returns().size());
@@ -310,7 +324,17 @@ exec::ProgramPtr Kernel::compile(at::ArrayRef<c10::IValue> args, const Collector
         for (const c10::IValue& e : args[k].toListRef()) store(e.toTensor());
     }
   } else {
-    for (size_t i = 0; i < types.size(); ++i) g.results.push_back(result().id);
+    std::vector<Dims> shapes;
+    for (size_t i = 0; i < types.size(); ++i) {
+      g.results.push_back(result().id);
+      shapes.push_back(types[i].value_or(Type{}).dims);
+    }
+    if (functional_) {
+      std::vector<c10::IValue> given;
+      for (size_t k = 0; k < specs_.size(); ++k)
+        if (!specs_[k].out) given.push_back(args[k]);
+      g.orders = memory_orders(*functional_, given, shapes);
+    }
   }
   const auto program = runtime.compile(g, settings, name_);
   if (program->plan.uses_precision &&
@@ -325,6 +349,8 @@ exec::ProgramPtr Kernel::compile(at::ArrayRef<c10::IValue> args, const Collector
 
 void Kernel::run(torch::jit::Stack& stack) {
   guarded([&] {
+    if (random_ && draws() == Draws::cpu) [[unlikely]]
+      return run_on_host(handle_, stack);
     if (has_indices_) [[unlikely]]
       prepare(stack);
     const size_t count = specs_.size();
@@ -366,7 +392,7 @@ void Kernel::run(torch::jit::Stack& stack) {
     c10::SmallVector<at::Tensor, 4> results;
     for (size_t i = 0; i < plan.results.size(); ++i)
       results.push_back(plan.defined[i] ? make_tensor(std::move(outputs[next++]), plan.results[i].dtype,
-                                                      plan.results[i].dims, c.device)
+                                                      plan.results[i].dims, c.device, plan.orders[i])
                                         : at::Tensor());
     for (int input : plan.written) c.cells[input]->buffer = std::move(outputs[next++]);
 
@@ -453,7 +479,9 @@ void store_out(const at::Tensor& out, const at::Tensor& result, const std::strin
   check(is_ours(out), Code::device_mismatch, where,
         ::torchport::str("out= must be on ", device_name(), ", got ", out.device().str()));
   check_cast(result.scalar_type(), out.scalar_type());
-  at::native::resize_output(out, result.sizes());
+  // A target that is given its shape is given its memory order, too.
+  if (at::native::resize_output(out, result.sizes()) && !result.is_contiguous())
+    out.unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes(), result.strides());
   check_no_overlap(out);
   Cell& cell = cell_of(out);
   const Cell& from = cell_of(result);

@@ -75,6 +75,9 @@ class Kernel final : public c10::OperatorKernel {
   const Role role_;
   const bool dtype_of_out_;
   const uint64_t id_;
+  const c10::OperatorHandle handle_;
+  const bool random_;
+  std::optional<c10::OperatorHandle> functional_;  // the overload whose results become new tensors
   std::string name_;
   std::vector<ArgSpec> specs_;
   std::shared_ptr<graph::Schema> schema_;

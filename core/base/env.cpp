@@ -19,6 +19,8 @@ const std::vector<EnvVar>& all_env() {
       {"TORCHPORT_PROGRAMS", "4096", "",
        "how many programs of eager ops are kept; beyond it the longest unused leave and are compiled again when "
        "needed"},
+      {"TORCHPORT_RANDOM", "device", "device|cpu",
+       "random numbers: Philox on the device, or those of the CPU's generator bit for bit, drawn on the host"},
       {"TORCHPORT_REPORT", "", "", "file that receives the report (JSON) at exit"},
       {"TORCHPORT_DUMP", "", "", "directory that receives the StableHLO text of every compiled program"},
       {"TORCHPORT_MEMORY_LIMIT", "", "",

@@ -96,6 +96,7 @@ py::dict report() {
   r["compile_ms"] = static_cast<double>(compile_us) / 1e3;
   r["launches"] = launches;
   r["cache_hits"] = std::max<int64_t>(launches - compiled, 0);
+  r["random"] = aten::name(aten::draws());
   r["host_syncs"] = syncs;
   r["programs"] = programs;
   return r;
@@ -356,6 +357,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("default_generator",
         [](int i) { return py::reinterpret_steal<py::object>(THPGenerator_Wrap(aten::default_generator(i))); });
   m.def("manual_seed_all", [](py::int_ seed) { aten::manual_seed_all(PyLong_AsUnsignedLongLongMask(seed.ptr())); });
+  m.def("random_mode", [] { return aten::name(aten::draws()); });
+  m.def("set_random_mode", [](const std::string& s) { aten::set_draws(aten::parse_draws(s)); });
   m.def("eager_mode", [] { return trace::name(trace::mode()); });
   m.def("set_eager_mode", [](const std::string& s) { trace::set_mode(trace::parse_mode(s)); });
   m.def("report", &report);

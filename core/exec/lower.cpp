@@ -32,11 +32,14 @@ class Lowering final : public ops::Launch {
       if (!bases_[i]) bases_[i] = b_.zeros(graph_.inputs[i]);  // storage that nobody has written yet
     values();
     Values results;
-    for (int id : graph_.results) {
+    out_.orders = graph_.orders;
+    out_.orders.resize(graph_.results.size());
+    for (size_t i = 0; i < graph_.results.size(); ++i) {
+      const int id = graph_.results[i];
       const Value v = id < 0 ? Value{} : value(id);
       out_.defined.push_back(static_cast<bool>(v));
       out_.results.push_back(v ? v.type() : Type{});
-      if (v) results.push_back(v);
+      if (v) results.push_back(out_.orders[i].empty() ? v : b_.transpose(v, out_.orders[i]));
     }
     for (const graph::Write& w : graph_.writes) {
       const Value v = value(w.value);

@@ -31,6 +31,7 @@ struct Lowered {
   int64_t rng_blocks = 0;     // Philox blocks that a launch uses
   std::vector<Type> results;  // new values; a result of dtype/dims of graph.results[i], Type{} for undefined ones
   std::vector<bool> defined;  // per result: false = no tensor
+  std::vector<Dims> orders;   // per result, as in the graph: the buffer holds the transposed value
   std::vector<int> written;   // graph inputs that get a new value, after the results in the program's outputs
   std::vector<Type> written_types;
   std::vector<Check> checks;

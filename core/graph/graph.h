@@ -79,6 +79,7 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<int> results;   // values that become new tensors
+  std::vector<Dims> orders;   // per result: its dimensions from outermost to innermost in memory; empty = as numbered
   std::vector<Write> writes;  // values that go into existing storages
 };
 

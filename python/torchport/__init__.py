@@ -35,11 +35,12 @@ def is_active() -> bool:
     return _active is not None
 
 
-from torchport.modes import eager_mode, report, reset_report
+from torchport.modes import eager_mode, random_mode, report, reset_report
 
 __all__ = [
     "activate",
     "eager_mode",
+    "random_mode",
     "env_table",
     "error_table",
     "is_active",

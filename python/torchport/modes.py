@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 
 
 def _core():
@@ -15,16 +16,16 @@ def _core():
 
 
 class _Restore:
-    """What `eager_mode(mode)` returns: the mode is set already; leaving a `with` block puts the earlier one back."""
+    """What a function that sets a mode returns: it is set already; leaving a `with` block puts the earlier one back."""
 
-    def __init__(self, before: str) -> None:
-        self.before = before
+    def __init__(self, put_back: Callable[[str], None], before: str) -> None:
+        self.put_back, self.before = put_back, before
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, *error: object) -> None:
-        _core().set_eager_mode(self.before)
+        self.put_back(self.before)
 
 
 def eager_mode(mode: str | None = None) -> str | _Restore:
@@ -34,7 +35,21 @@ def eager_mode(mode: str | None = None) -> str | _Restore:
     if mode is None:
         return before
     core.set_eager_mode(mode)
-    return _Restore(before)
+    return _Restore(core.set_eager_mode, before)
+
+
+def random_mode(mode: str | None = None) -> str | _Restore:
+    """Set whose random numbers the device gives, for good or for a `with` block; without an argument, return it.
+
+    "device": its own, Philox counters, drawn on the device. "cpu": those of torch's CPU generator after the same seed, bit
+    for bit, drawn on the host and copied: slow, for comparing a run with one on the CPU. Set it before torch.compile.
+    """
+    core = _core()
+    before = core.random_mode()
+    if mode is None:
+        return before
+    core.set_random_mode(mode)
+    return _Restore(core.set_random_mode, before)
 
 
 class Report(dict):

@@ -216,6 +216,8 @@ class _Builder:
             raise _Refused("on several devices")
         if not all(map(_is_static, results)):
             raise _Refused("a shape depends on data")
+        if _is_random(node) and self.core.random_mode() == "cpu":
+            raise _Refused("the CPU's random numbers are drawn on the host")
         if any(t.layout != torch.strided for t in results):
             raise _Refused("not a dense layout")
         device = devices.pop()
