@@ -40,12 +40,12 @@ from torchport.modes import eager_mode, random_mode, report, reset_report
 __all__ = [
     "activate",
     "eager_mode",
-    "random_mode",
     "env_table",
     "error_table",
     "is_active",
     "ops",
     "platforms",
+    "random_mode",
     "report",
     "reset_report",
 ]
