@@ -1,6 +1,7 @@
 """Every lowering of the registry is run by at least one line of cases.py, or by the test that is named here."""
 
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,8 @@ def reached() -> set[str]:
             dtype = case.dtypes[0]
             for mode in set(case.modes(dtype)) - {"strided"}:
                 for sample in case.samples(dtype, "strided" if mode == "forward" else mode)[:1]:
-                    modes.MODES[mode](case.op, sample, dtype, target.DEVICE)
+                    with suppress(AssertionError):  # whether they agree is what test_cases.py asks
+                        modes.MODES[mode](case.op, sample, dtype, target.DEVICE)
     return {base(event.name()) for event in events.profiler.kineto_results.events() if "aten::" in event.name()}
 
 
