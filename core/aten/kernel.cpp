@@ -479,8 +479,9 @@ void store_out(const at::Tensor& out, const at::Tensor& result, const std::strin
   check(is_ours(out), Code::device_mismatch, where,
         ::torchport::str("out= must be on ", device_name(), ", got ", out.device().str()));
   check_cast(result.scalar_type(), out.scalar_type());
-  // A target that is given its shape is given its memory order, too.
-  if (at::native::resize_output(out, result.sizes()) && !result.is_contiguous())
+  // A target that is given its shape is given its memory order, too; a view's strides are no such order.
+  if (at::native::resize_output(out, result.sizes()) && !result.is_contiguous() && result.storage_offset() == 0 &&
+      result.is_non_overlapping_and_dense() && result.numel() == cell_of(result).numel())
     out.unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes(), result.strides());
   check_no_overlap(out);
   Cell& cell = cell_of(out);

@@ -1,11 +1,13 @@
 #include "aten/layout.h"
 
+#include <ATen/TensorIterator.h>
 #include <ATen/core/stack.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "aten/cell.h"
 
@@ -71,6 +73,39 @@ Dims channels_last(size_t rank) {
   return order;
 }
 
+// Every tensor among the arguments that has an order: those of the device.
+std::vector<at::Tensor> operands_of(at::ArrayRef<c10::IValue> args) {
+  std::vector<at::Tensor> found;
+  auto take = [&](const at::Tensor& t) {
+    if (t.defined() && t.device().type() == kDevice) found.push_back(t);
+  };
+  for (const c10::IValue& v : args) {
+    if (v.isTensor()) take(v.toTensor());
+    if (v.isList())
+      for (const c10::IValue& e : v.toListRef())
+        if (e.isTensor()) take(e.toTensor());
+  }
+  return found;
+}
+
+// LAPACK's results lie column by column, and FFT's by the dimensions that were transformed, whatever the operands.
+bool has_own_order(std::string_view name) {
+  for (std::string_view family :
+       {"linalg_", "_linalg_", "fft_", "_fft_", "cholesky", "lu_", "geqrf", "ormqr", "orgqr", "triangular_solve"})
+    if (name.substr(std::string_view("aten::").size()).starts_with(family)) return true;
+  return false;
+}
+
+// TensorIterator's rule for an elementwise op, asked of itself.
+Dims pointwise_order(const std::vector<at::Tensor>& operands) {
+  at::TensorIteratorConfig config;
+  config.set_check_mem_overlap(false).check_all_same_dtype(false).declare_static_dtype_and_device(at::kFloat,
+                                                                                                  at::kMeta);
+  config.add_owned_output(at::Tensor());
+  for (const at::Tensor& t : operands) config.add_owned_const_input(meta_of(t));
+  return order_of(config.build().output());
+}
+
 struct Silence final : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
@@ -82,6 +117,15 @@ std::vector<Dims> memory_orders(const c10::OperatorHandle& op, at::ArrayRef<c10:
   std::vector<Dims> orders(results.size());
   if (convolves_channels_last(op, args)) {
     for (size_t i = 0; i < results.size(); ++i) orders[i] = channels_last(results[i].size());
+    return orders;
+  }
+  const std::vector<at::Tensor> operands = operands_of(args);
+  const bool in_order = std::all_of(operands.begin(), operands.end(), [](const auto& t) { return t.is_contiguous(); });
+  if (in_order && !has_own_order(op.schema().name()))
+    return orders;  // spares the time that meta kernels in Python take
+  if (op.hasTag(at::Tag::pointwise) && results.size() == 1) {
+    const Dims order = pointwise_order(operands);
+    if (order.size() == results[0].size()) orders[0] = order;
     return orders;
   }
   torch::jit::Stack stack;
