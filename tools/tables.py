@@ -141,10 +141,15 @@ def pages() -> dict[str, str]:
         "docs/ops.md": (ops_page, _C.ops),
         "docs/env.md": (env_page, _C.env_table),
         "docs/errors.md": (errors_page, _C.error_table),
-        "docs/devices.md": (devices_page, _C.platforms),
+        "docs/devices.md": (devices_page, lambda: filter(is_file_of_devices, _C.platforms())),
         "python/torchport/migrate/errors/torchport.json": (codes_file, _C.error_table),
     }
     return {name: render(list(rows())) for name, (render, rows) in sources.items()}
+
+
+def is_file_of_devices(platform: dict) -> bool:
+    """Whether core/devices knows the platform; others are plugins that this machine's packages announce."""
+    return (ROOT / "core" / "devices" / f"{platform['name']}.cpp").exists()
 
 
 def main() -> int:

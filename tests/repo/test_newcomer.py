@@ -74,7 +74,8 @@ class Scratch:
         mine = str(self.folder / "unary.o")
         ok(run([{source: str(self.lowerings), object_file: mine}.get(word, word) for word in command], BUILD))
         module = next((ROOT / "python" / "torchport").glob("_C*.so"))
-        ninja = (BUILD / "CMakeCache.txt").read_text().partition("CMAKE_MAKE_PROGRAM:FILEPATH=")[2].splitlines()[0]
+        # FILEPATH where CMake found it, another type where the command line named it.
+        ninja = re.search(r"^CMAKE_MAKE_PROGRAM:\w+=(.+)$", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE)[1]
         link = ok(run([ninja, "-t", "commands", "-s", str(module)], BUILD)).splitlines()[-1]
         words = {object_file: mine, str(module): str(self.folder / "python" / "torchport" / module.name)}
         script = " ".join(words.get(word, word) for word in link.split(" "))
