@@ -90,8 +90,8 @@ std::vector<at::Tensor> operands_of(at::ArrayRef<c10::IValue> args) {
 
 // LAPACK's results lie column by column, and FFT's by the dimensions that were transformed, whatever the operands.
 bool has_own_order(std::string_view name) {
-  for (std::string_view family :
-       {"linalg_", "_linalg_", "fft_", "_fft_", "cholesky", "lu_", "geqrf", "ormqr", "orgqr", "triangular_solve"})
+  for (std::string_view family : {"linalg_", "_linalg_", "fft_", "_fft_", "cholesky", "lu_", "geqrf", "ormqr", "orgqr",
+                                  "triangular_solve", "rot90"})
     if (name.substr(std::string_view("aten::").size()).starts_with(family)) return true;
   return false;
 }
