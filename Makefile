@@ -7,7 +7,7 @@ PIP := $(PY) -m pip --disable-pip-version-check
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup build run train test check format unit pytest conformance conformance-full ops-table fuzz bench docs clean eval-demo check-large check-models check-faults
+.PHONY: help setup build run train test check format unit pytest coverage conformance conformance-full ops-table fuzz bench docs clean eval-demo check-large check-models check-faults
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1 -/p' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ unit: build  ## C++ unit tests, without torch
 
 pytest: build  ## Python tests
 	$(PY) -m pytest tests
+
+coverage: setup  ## which lowerings no line of tests/ops runs (3 minutes)
+	$(PY) -m pytest tests/ops -m coverage
 
 conformance: setup  ## PyTorch's op_db against CPU (slow, not part of make test)
 	@mkdir -p out

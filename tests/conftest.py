@@ -14,6 +14,7 @@ import target
 def pytest_configure(config: pytest.Config) -> None:
     """Declares the markers."""
     config.addinivalue_line("markers", "port: tests TorchPort itself, so it is left out when the suite runs on the CPU")
+    config.addinivalue_line("markers", "coverage: runs every line of tests/ops once more (make coverage)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -35,6 +35,7 @@ def reached() -> set[str]:
 
 
 @pytest.mark.port
+@pytest.mark.coverage
 def test_every_lowering_is_reached():
     import torchport
 
