@@ -1,4 +1,5 @@
-// Where the elements of new tensors lie in memory: as PyTorch's own meta kernels say.
+// Where the elements of new tensors lie in memory: as TensorIterator says of elementwise ops, and as PyTorch's own meta
+// kernels say of the others.
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 

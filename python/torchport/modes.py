@@ -28,14 +28,17 @@ class _Restore:
         self.put_back(self.before)
 
 
-def eager_mode(mode: str | None = None) -> str | _Restore:
-    """Set the eager mode ("strict" or "debug"), for good or for a `with` block; without an argument, return it."""
-    core = _core()
-    before = core.eager_mode()
+def _mode(get: Callable[[], str], put: Callable[[str], None], mode: str | None) -> str | _Restore:
+    before = get()
     if mode is None:
         return before
-    core.set_eager_mode(mode)
-    return _Restore(core.set_eager_mode, before)
+    put(mode)
+    return _Restore(put, before)
+
+
+def eager_mode(mode: str | None = None) -> str | _Restore:
+    """Set the eager mode ("strict" or "debug"), for good or for a `with` block; without an argument, return it."""
+    return _mode(_core().eager_mode, _core().set_eager_mode, mode)
 
 
 def random_mode(mode: str | None = None) -> str | _Restore:
@@ -44,12 +47,7 @@ def random_mode(mode: str | None = None) -> str | _Restore:
     "device": its own, Philox counters, drawn on the device. "cpu": those of torch's CPU generator after the same seed, bit
     for bit, drawn on the host and copied: slow, for comparing a run with one on the CPU. Set it before torch.compile.
     """
-    core = _core()
-    before = core.random_mode()
-    if mode is None:
-        return before
-    core.set_random_mode(mode)
-    return _Restore(core.set_random_mode, before)
+    return _mode(_core().random_mode, _core().set_random_mode, mode)
 
 
 class Report(dict):
@@ -59,6 +57,7 @@ class Report(dict):
         rows = [
             ("platform", self.get("platform", "not opened yet")),
             ("eager mode", self.get("mode")),
+            ("random numbers", self.get("random")),
             ("programs compiled", f"{self.get('programs_compiled', 0)} in {self.get('compile_ms', 0):.0f} ms"),
             ("cache hits", self.get("cache_hits", 0)),
             ("launches", self.get("launches", 0)),
