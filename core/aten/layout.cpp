@@ -88,8 +88,8 @@ std::vector<at::Tensor> operands_of(at::ArrayRef<c10::IValue> args) {
   return found;
 }
 
-// Whatever the operands: LAPACK's results lie column by column, FFT's by the dimensions that were transformed, and rot90
-// ends in a flip of a transposed view.
+// Whatever the operands: LAPACK's results lie column by column, FFT's by the dimensions that were transformed, and
+// rot90 ends in a flip of a transposed view.
 bool has_own_order(std::string_view name) {
   for (std::string_view family : {"linalg_", "_linalg_", "fft_", "_fft_", "cholesky", "lu_", "geqrf", "ormqr", "orgqr",
                                   "triangular_solve", "rot90"})
