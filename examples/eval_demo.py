@@ -115,7 +115,7 @@ def write_plan(folder: Path) -> None:
 
 OPTIMISED = (
     ("config.yaml", "compile: false", "compile: true"),
-    ("service.py", "torch.compile(model)", 'torch.compile(model, backend="torchport")'),
+    ("service.py", 'mode="reduce-overhead" if ACCELERATOR.type == "cuda" else None', 'backend="torchport"'),
 )
 
 

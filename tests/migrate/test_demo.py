@@ -1,6 +1,7 @@
 """The demo application: scanned, ported, and its own tests on the CPU and on the device."""
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -31,6 +32,16 @@ def test_scan_finds_something_in_every_kind_of_file():
 
 def test_second_port_changes_nothing(ported):
     assert migrate.port(ported).diff == ""
+
+
+def test_edits_of_the_optimised_deployment_fit_the_ported_application(ported):
+    demo = runpy.run_path(str(DEMO.parent / "eval_demo.py"))
+    demo["optimise"](ported.parent)
+    optimised = ported.parent / "service-optimised"
+    for name, old, new in demo["OPTIMISED"]:
+        assert old in (ported / name).read_text()
+        assert new in (optimised / name).read_text()
+    compile((optimised / "service.py").read_text(), "service.py", "exec")
 
 
 @pytest.mark.parametrize("device", ["cpu", DEVICE])
