@@ -70,8 +70,8 @@ def show_terms(compilers: list[str]) -> None:
     """What is used and under which terms: TorchPort's direct requirements and the compilers."""
     needed = importlib.metadata.requires("torchport") or []
     direct = [re.match(r"[\w.-]+", line)[0] for line in needed if "extra ==" not in line]
-    table = Table("package", "version", "terms", title="In use (TorchPort ships none of them)")
-    for package in dict.fromkeys([*direct, *compilers]):
+    table = Table("package", "version", "terms", title="In use (TorchPort ships none of the others)")
+    for package in dict.fromkeys(["torchport", *direct, *compilers]):
         try:
             table.add_row(package, importlib.metadata.version(package), terms(package))
         except importlib.metadata.PackageNotFoundError:  # a plugin given by path
