@@ -468,11 +468,31 @@ void Kernel::check_targets(at::ArrayRef<c10::IValue> args, bool shared) const {
   }
 }
 
+// A mask alone, beside dimensions taken whole.
+static bool is_one_mask(at::ArrayRef<c10::IValue> indices) {
+  int masks = 0, others = 0;
+  for (const c10::IValue& i : indices) {
+    if (i.isNone() || !i.toTensor().defined()) continue;
+    const c10::ScalarType d = i.toTensor().scalar_type();
+    ++(d == at::kBool || d == at::kByte ? masks : others);
+  }
+  return masks == 1 && others == 0;
+}
+
 void Kernel::prepare(torch::jit::Stack& stack) const {
   const size_t count = specs_.size(), first = stack.size() - count;
-  for (size_t k = 0; k < count; ++k)
-    if (specs_[k].kind == ArgKind::optional_tensor_list && !stack[first + k].isNone())
-      stack[first + k] = expand_masks(stack[first + (k == 0 ? 1 : 0)].toTensor(), stack[first + k].toListRef());
+  for (size_t k = 0; k < count; ++k) {
+    if (specs_[k].kind != ArgKind::optional_tensor_list || stack[first + k].isNone()) continue;
+    const at::Tensor self = stack[first + (k == 0 ? 1 : 0)].toTensor();
+    // One value written through a mask is a fill to the CPU, which casts; other writes want self's dtype.
+    if (k + 2 < count && specs_[k + 2].name == "accumulate" && !stack[first + k + 2].toBool()) {
+      const at::Tensor values = stack[first + k + 1].toTensor();
+      if (values.numel() == 1 && values.scalar_type() != self.scalar_type() &&
+          is_one_mask(stack[first + k].toListRef()))
+        stack[first + k + 1] = values.to(self.scalar_type());
+    }
+    stack[first + k] = expand_masks(self, stack[first + k].toListRef());
+  }
 }
 
 void store_out(const at::Tensor& out, const at::Tensor& result, const std::string& where) {
