@@ -41,11 +41,11 @@ static Value combine(Builder& b, Args& a, const Value& self, const Value& produc
   return r;
 }
 
-OP("mm") {
+OP("mm", .out = kOwnDtype) {
   const Value x = a.tensor("self");
   return b.cast(matrices(b, a, x, a.tensor("mat2"), 2), x.dtype());
 }
-OP("bmm") {
+OP("bmm", .out = kOwnDtype) {
   const Value x = a.tensor("self");
   return b.cast(matrices(b, a, x, a.tensor("mat2"), 3), x.dtype());
 }
@@ -58,7 +58,7 @@ OP("bmm.dtype") {
   return b.cast(matrices(b, a, x, a.tensor("mat2"), 3), a.dtype("out_dtype", x.dtype()));
 }
 
-OP("addmm", Promote::none, "beta~ alpha~") {
+OP("addmm", .marks = "beta~ alpha~", .out = kOwnDtype) {
   const Value x = a.tensor("mat1");
   return b.cast(combine(b, a, a.tensor("self"), matrices(b, a, x, a.tensor("mat2"), 2), x.dtype()), x.dtype());
 }
@@ -70,7 +70,7 @@ OP("_addmm_activation", Promote::none, "beta~ alpha~") {
   const Value inner = b.mul(b.mul(r, b.add(b.mul(b.mul(r, r), 0.044715), 1.0)), 0.7978845608028654);
   return b.cast(b.mul(b.mul(r, 0.5), b.add(b.tanh(inner), 1.0)), x.dtype());
 }
-OP("baddbmm", Promote::none, "beta~ alpha~") {
+OP("baddbmm", .marks = "beta~ alpha~", .out = kOwnDtype) {
   const Value x = a.tensor("batch1");
   return b.cast(combine(b, a, a.tensor("self"), matrices(b, a, x, a.tensor("batch2"), 3), x.dtype()), x.dtype());
 }

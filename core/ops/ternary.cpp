@@ -3,7 +3,7 @@
 
 namespace torchport::ops {
 
-OP("where.self", Promote::same, "condition-") {
+OP("where.self", .promote = Promote::same, .marks = "condition-", .out = kOwnDtype) {
   const Value c = a.tensor("condition");
   a.check(is_bool(c.dtype()) || c.dtype() == Dtype::u8, Code::bad_value,
           str("condition must be a bool tensor, got ", name(c.dtype())));
