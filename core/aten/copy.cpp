@@ -112,11 +112,18 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool) {
     return target;
   });
 }
+// Two views that are one and the same: copying does nothing, not even where elements share a place.
+static bool is_same_view(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_same(b) || (is_ours(b) && a.is_alias_of(b) && a.storage_offset() == b.storage_offset() &&
+                          a.strides().equals(b.strides()) && a.sizes().equals(b.sizes()) &&
+                          a.scalar_type() == b.scalar_type() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg());
+}
+
 // What torch's own copy_ does for a device, without the detour through its tensor iterator.
 at::Tensor& copy_into(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   TORCH_CHECK(src.defined(), "[copy_] source must be a tensor, got none (", tag(Code::bad_value), ")");
   if (src._is_zerotensor()) return self.zero_();
-  if (!self.is_same(src)) copy_from(src, self, non_blocking);
+  if (!is_same_view(self, src)) copy_from(src, self, non_blocking);
   return self;
 }
 at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
