@@ -67,7 +67,7 @@ def install(platforms: list[str]) -> list[str] | None:
 
 
 def show_terms(compilers: list[str]) -> None:
-    """What is used and under which terms: TorchPort's direct requirements and the compilers."""
+    """What is used and under which terms: TorchPort, its direct requirements and the compilers."""
     needed = importlib.metadata.requires("torchport") or []
     direct = [re.match(r"[\w.-]+", line)[0] for line in needed if "extra ==" not in line]
     table = Table("package", "version", "terms", title="In use (TorchPort ships none of the others)")

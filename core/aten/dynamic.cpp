@@ -73,7 +73,16 @@ at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<c10::SymIn
   return at::searchsorted(totals, positions, /*out_int32=*/false, /*right=*/true).to(repeats.scalar_type());
 }
 
+bool is_mask(const at::Tensor& index) { return index.scalar_type() == at::kBool || index.scalar_type() == at::kByte; }
+
 }  // namespace
+
+bool is_one_mask(at::ArrayRef<c10::IValue> indices) {
+  int masks = 0, others = 0;
+  for (const c10::IValue& i : indices)
+    if (!i.isNone() && i.toTensor().defined()) ++(is_mask(i.toTensor()) ? masks : others);
+  return masks == 1 && others == 0;
+}
 
 c10::IValue expand_masks(const at::Tensor& self, at::ArrayRef<c10::IValue> indices) {
   c10::List<std::optional<at::Tensor>> out;
@@ -90,7 +99,7 @@ c10::IValue expand_masks(const at::Tensor& self, at::ArrayRef<c10::IValue> indic
             ::torchport::str("indices must be on the CPU or on ", self.device().str(), ", got ", t.device().str()));
       t = t.to(self.device());
     }
-    if (t.scalar_type() == at::kBool || t.scalar_type() == at::kByte) {
+    if (is_mask(t)) {
       for (int64_t j = 0; j < t.dim(); ++j)
         check(dim + j < self.dim() && t.size(j) == self.size(dim + j), Code::index_out_of_range, "index",
               ::torchport::str("the shape of the mask ", text(t.sizes().vec()), " at index ", j,

@@ -468,17 +468,6 @@ void Kernel::check_targets(at::ArrayRef<c10::IValue> args, bool shared) const {
   }
 }
 
-// A mask alone, beside dimensions taken whole.
-static bool is_one_mask(at::ArrayRef<c10::IValue> indices) {
-  int masks = 0, others = 0;
-  for (const c10::IValue& i : indices) {
-    if (i.isNone() || !i.toTensor().defined()) continue;
-    const c10::ScalarType d = i.toTensor().scalar_type();
-    ++(d == at::kBool || d == at::kByte ? masks : others);
-  }
-  return masks == 1 && others == 0;
-}
-
 void Kernel::prepare(torch::jit::Stack& stack) const {
   const size_t count = specs_.size(), first = stack.size() - count;
   for (size_t k = 0; k < count; ++k) {
