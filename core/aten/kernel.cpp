@@ -76,7 +76,7 @@ std::string precision() {
 
 }  // namespace
 
-exec::Settings current_settings() { return settings_for(exec::Runtime::get().client().caps()); }
+exec::Settings current_settings() { return settings_for(exec::Runtime::get().program_caps()); }
 exec::Settings settings_for(const pjrt::Caps& caps) {
   exec::Settings s = exec::settings_for(caps, from_torch(c10::get_default_dtype_as_scalartype()));
   s.precision = precision();

@@ -12,6 +12,9 @@ const std::vector<EnvVar>& all_env() {
       {"TORCHPORT_DEVICE", "tpu", "", "torch device name of this process: tpu, neuron or another; not cpu* or cuda*"},
       {"TORCHPORT_PLATFORM", "auto", "",
        "auto, a name of core/devices (cpu, tpu, cuda, neuron), or the path of a PJRT plugin"},
+      {"TORCHPORT_EMULATE", "", "",
+       "names of core/devices, separated by commas, whose limits the emulation's programs keep, too, so that they "
+       "compile for those"},
       {"TORCHPORT_DEVICES", "4", "", "how many devices the CPU emulation shows"},
       {"TORCHPORT_EAGER", "strict", "strict|debug", "eager mode at start"},
       {"TORCHPORT_FALLBACK", "allow", "allow|error",

@@ -19,6 +19,7 @@ class Lowering final : public ops::Launch {
  public:
   Lowering(const Graph& g, const Settings& s, const Placement& p = {}) : graph_(g), settings_(s), placement_(p) {
     b_.precision = s.precision;
+    b_.s64_dot = s.s64_dot;
   }
 
   Lowered run() {

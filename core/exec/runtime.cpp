@@ -59,13 +59,14 @@ bool Runtime::in_bad_fork() { return forked.load(); }
 
 Runtime::Runtime() : cache(static_cast<size_t>(env_integer("TORCHPORT_PROGRAMS", 16, 1 << 20))) {
   client_ = pjrt::Client::open(pjrt::choose(env("TORCHPORT_PLATFORM"), &note_));
+  program_caps_ = pjrt::restricted(client_->caps(), env("TORCHPORT_EMULATE"));
   opened.store(true);
 }
 
 Settings settings_for(const pjrt::Caps& caps, Dtype default_dtype) {
   return {default_dtype, "HIGHEST", caps.f64, caps.s64_dot, caps.donation};
 }
-Settings Runtime::settings(Dtype default_dtype) const { return settings_for(client_->caps(), default_dtype); }
+Settings Runtime::settings(Dtype default_dtype) const { return settings_for(program_caps_, default_dtype); }
 
 ProgramPtr Runtime::compile(const graph::Graph& g, const Settings& s, const std::string& name) {
   const auto start = std::chrono::steady_clock::now();

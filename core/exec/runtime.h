@@ -27,6 +27,7 @@ class Runtime {
   int device_count() const { return static_cast<int>(client_->devices().size()); }
   const std::string& note() const { return note_; }  // what "auto" passed over
 
+  const pjrt::Caps& program_caps() const { return program_caps_; }  // what programs may use: see TORCHPORT_EMULATE
   Settings settings(Dtype default_dtype) const;
   // Compiles or finds a program by the text of its StableHLO. name: for the report.
   ProgramPtr compile(const graph::Graph&, const Settings&, const std::string& name);
@@ -49,6 +50,7 @@ class Runtime {
   Runtime();
   std::string note_;
   std::unique_ptr<pjrt::Client> client_;
+  pjrt::Caps program_caps_;
   mutable std::mutex mutex_;
   std::vector<Compiled> compiled_;
 };

@@ -540,6 +540,7 @@ Value Builder::dot_general(const Value& x, const Value& y, const Dims& xb, const
     const auto [r, rc] = drop(y, yb, yc);
     return reshape(dot_general(l, r, {}, {}, lc, rc, result), t.dims);
   }
+  if (is_wide(x.dtype())) return wide_dot(x, y, xb, yb, xc, yc, t);
   std::string attrs = "dot_dimension_numbers = #stablehlo.dot<";
   if (!xb.empty())
     attrs += "lhs_batching_dimensions = " + plain(xb) + ", rhs_batching_dimensions = " + plain(yb) + ", ";
@@ -569,6 +570,7 @@ Value Builder::convolution(const Value& input, const Value& kernel, const ConvDi
   for (int64_t i = 0; i < spatial; ++i)
     t.dims[c.out_spatial[i]] = window_out(input.dims()[c.in_spatial[i]], kernel.dims()[c.k_spatial[i]], c.strides[i],
                                           c.lhs_dilation[i], c.rhs_dilation[i], c.low[i], c.high[i]);
+  if (is_wide(input.dtype())) return wide_convolution(input, kernel, c, t);
   auto labels = [&](const char* a, int64_t ia, const char* b, int64_t ib, const Dims& sp) {
     std::vector<std::string> l(input.rank());
     l[ia] = a, l[ib] = b;

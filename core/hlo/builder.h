@@ -88,6 +88,7 @@ class Builder {
   std::string where = "hlo";          // what errors name: the op being lowered
   std::string precision = "HIGHEST";  // of dot_general and convolution on floating point: DEFAULT, HIGH or HIGHEST
   bool uses_precision = false;        // set by those
+  bool s64_dot = true;                // they take 64-bit integers; where false, such ones become products and sums
 
   // ---- constants
   Value constant(double, Dtype, const Dims& = {});       // splat; exact for ints below 2^53
@@ -228,6 +229,10 @@ class Builder {
   Values emit_many(std::string_view op, const Values& operands, const std::vector<Type>& results,
                    std::string_view attributes = "", const std::string& regions = "");
   Value broadcasting(std::string_view op, Value x, Value y);
+  bool is_wide(Dtype d) const { return !s64_dot && is_int(d) && size_of(d) == 8; }  // needs the forms of wide.cpp
+  Value wide_dot(const Value&, const Value&, const Dims& lhs_batch, const Dims& rhs_batch, const Dims& lhs_contract,
+                 const Dims& rhs_contract, const Type& result);
+  Value wide_convolution(const Value& input, const Value& kernel, const ConvDims&, const Type& result);
   // Text of a region with block arguments of these types.
   std::string region(const std::vector<Type>& args, const Body&);
   Value make(const Type&);

@@ -198,6 +198,15 @@ TEST(Topology, PluginWithoutOneSaysSo) {
   EXPECT_TRUE(error.text.starts_with("UNIMPLEMENTED")) << error.what();
 }
 
+TEST(Platform, EmulationKeepsTheLimitsOfThose) {
+  const Caps all{.f64 = true, .c128 = true, .f8 = true, .s64_dot = true, .donation = true};
+  EXPECT_TRUE(restricted(all, "").s64_dot);
+  EXPECT_FALSE(restricted(all, "tpu").s64_dot);
+  EXPECT_FALSE(restricted(all, "cpu,tpu").s64_dot);
+  EXPECT_TRUE(restricted(all, "cpu").f64);
+  EXPECT_EQ(error_of([&] { restricted(all, "nothing"); }).code, Code::bad_setting);
+}
+
 TEST(Api, OldPluginIsRefused) {
   PJRT_Api table = *cpu().api().c;
   table.struct_size = offsetof(PJRT_Api, PJRT_Client_TopologyDescription);
