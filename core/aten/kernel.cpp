@@ -333,7 +333,7 @@ exec::ProgramPtr Kernel::compile(at::ArrayRef<c10::IValue> args, const Collector
       std::vector<c10::IValue> given;
       for (size_t k = 0; k < specs_.size(); ++k)
         if (!specs_[k].out) given.push_back(args[k]);
-      g.orders = memory_orders(*functional_, given, shapes);
+      g.orders = memory_orders(*functional_, given, shapes, op_.traits.own_order);
     }
   }
   const auto program = runtime.compile(g, settings, name_);

@@ -7,7 +7,6 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "aten/cell.h"
 
@@ -88,15 +87,6 @@ std::vector<at::Tensor> operands_of(at::ArrayRef<c10::IValue> args) {
   return found;
 }
 
-// Whatever the operands: LAPACK's results lie column by column, FFT's by the dimensions that were transformed, and
-// rot90 ends in a flip of a transposed view.
-bool has_own_order(std::string_view name) {
-  for (std::string_view family : {"linalg_", "_linalg_", "fft_", "_fft_", "cholesky", "lu_", "geqrf", "ormqr", "orgqr",
-                                  "triangular_solve", "rot90"})
-    if (name.substr(std::string_view("aten::").size()).starts_with(family)) return true;
-  return false;
-}
-
 // TensorIterator's rule for an elementwise op, asked of itself.
 Dims pointwise_order(const std::vector<at::Tensor>& operands) {
   at::TensorIteratorConfig config;
@@ -114,7 +104,7 @@ struct Silence final : c10::WarningHandler {
 }  // namespace
 
 std::vector<Dims> memory_orders(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> args,
-                                const std::vector<Dims>& results) {
+                                const std::vector<Dims>& results, bool own_order) {
   std::vector<Dims> orders(results.size());
   if (convolves_channels_last(op, args)) {
     for (size_t i = 0; i < results.size(); ++i) orders[i] = channels_last(results[i].size());
@@ -122,8 +112,7 @@ std::vector<Dims> memory_orders(const c10::OperatorHandle& op, at::ArrayRef<c10:
   }
   const std::vector<at::Tensor> operands = operands_of(args);
   const bool in_order = std::all_of(operands.begin(), operands.end(), [](const auto& t) { return t.is_contiguous(); });
-  if (in_order && !has_own_order(op.schema().name()))
-    return orders;  // spares the time that meta kernels in Python take
+  if (in_order && !own_order) return orders;  // spares the time that meta kernels in Python take
   if (op.hasTag(at::Tag::pointwise) && results.size() == 1) {
     const Dims order = pointwise_order(operands);
     if (order.size() == results[0].size()) orders[0] = order;

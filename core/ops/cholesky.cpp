@@ -72,21 +72,21 @@ void expect_system(Args& a, const Value& t, const Value& y, bool left) {
 
 }  // namespace
 
-OP("linalg_cholesky_ex") {
+OP("linalg_cholesky_ex", .own_order = true) {
   const Value x = a.tensor("self");
   expect_matrix(a, x, true);
   const Factor f = factor(b, x, a.flag("upper"));
   if (a.flag("check_errors")) require_success(b, a, f.info);
   return {f.l, f.info};
 }
-OP("cholesky") {
+OP("cholesky", .own_order = true) {
   const Value x = a.tensor("self");
   expect_matrix(a, x, true);
   const Factor f = factor(b, x, a.flag("upper"));
   require_success(b, a, f.info);
   return f.l;
 }
-OP("cholesky_inverse") {
+OP("cholesky_inverse", .own_order = true) {
   const Value self = a.tensor("self");
   expect_matrix(a, self, true);
   const bool up = a.flag("upper");
@@ -94,14 +94,14 @@ OP("cholesky_inverse") {
   const Value half = solve(b, l, identity(b, l, l.dim(-1), l.dim(-1)), true, false, false, "NO_TRANSPOSE");
   return product(b, adjoint(b, half), half);
 }
-OP("_cholesky_solve_helper") {
+OP("_cholesky_solve_helper", .own_order = true) {
   const Value y = a.tensor("self"), f = a.tensor("A");
   expect_system(a, f, y, true);
   const bool up = a.flag("upper");
   const Value half = solve(b, f, y, true, up, false, up ? "ADJOINT" : "NO_TRANSPOSE");
   return solve(b, f, half, true, up, false, up ? "NO_TRANSPOSE" : "ADJOINT");
 }
-OP("triangular_solve") {
+OP("triangular_solve", .own_order = true) {
   const Value y = a.tensor("self"), t = a.tensor("A");
   expect_system(a, t, y, true);
   const Value x = solve(b, t, y, true, a.flag("upper"), a.flag("unitriangular"),
@@ -110,7 +110,7 @@ OP("triangular_solve") {
   d.push_back(t.dim(-2)), d.push_back(t.dim(-1));
   return {x, b.broadcast_to(t, d)};
 }
-OP("linalg_solve_triangular") {
+OP("linalg_solve_triangular", .own_order = true) {
   const Value t = a.tensor("self"), y = a.tensor("B");
   const bool left = a.flag("left");
   expect_system(a, t, y, left);

@@ -155,7 +155,7 @@ Svd svd(Builder& b, const Value& x, bool full, bool vectors) {
   return vectors ? Svd{adjoint(b, r.vh), r.s, adjoint(b, r.u)} : r;
 }
 
-OP("_linalg_svd") {
+OP("_linalg_svd", .own_order = true) {
   const Value x = a.tensor("A");
   expect_matrix(a, x, false);
   const bool full = a.flag("full_matrices"), vectors = a.flag("compute_uv");
@@ -173,7 +173,7 @@ OP("_linalg_svd") {
   return {unflat(b, r.u, batch), unflat(b, r.s, batch), unflat(b, r.vh, batch)};
 }
 
-OP("_linalg_eigh") {
+OP("_linalg_eigh", .own_order = true) {
   const Value x = a.tensor("A");
   expect_matrix(a, x, true, Code::dtype_unsupported);
   const std::string part = a.text("UPLO");

@@ -63,7 +63,7 @@ double size_over(const Value& x, const Dims& dims) {
 
 }  // namespace
 
-OP("_fft_c2c") {
+OP("_fft_c2c", .own_order = true) {
   const Value x = a.tensor("self");
   expect_precision(a, x);
   const Dims dims = wrapped(a, x);
@@ -72,7 +72,7 @@ OP("_fft_c2c") {
   return normalise(b, a, complex_transform(b, x, forward ? "FFT" : "IFFT", dims), size_over(x, dims), !forward);
 }
 
-OP("_fft_r2c") {
+OP("_fft_r2c", .own_order = true) {
   const Value x = a.tensor("self");
   expect_precision(a, x);
   const Dims dims = wrapped(a, x);
@@ -88,7 +88,7 @@ OP("_fft_r2c") {
   return normalise(b, a, complex_transform(b, y, "FFT", Dims(dims.begin(), dims.end() - 1)), n, false);
 }
 
-OP("_fft_c2r") {
+OP("_fft_c2r", .own_order = true) {
   const Value x = a.tensor("self");
   expect_precision(a, x);
   const Dims dims = wrapped(a, x);

@@ -47,7 +47,7 @@ Value diagonal(Builder& b, const Value& x) {
                   {x.rank() - 1});
 }
 
-OP("linalg_cross") {
+OP("linalg_cross", .own_order = true) {
   const Value x = a.tensor("self"), y = a.tensor("other");
   a.check(x.dtype() == y.dtype(), Code::dtype_mismatch,
           str("must get two tensors of one dtype, got ", text(x.type()), " and ", text(y.type())));
@@ -67,7 +67,7 @@ OP("linalg_cross") {
 }
 
 // exp(A) by scaling, a Taylor polynomial of degree 18 and repeated squaring.
-OP("linalg_matrix_exp") {
+OP("linalg_matrix_exp", .own_order = true) {
   const Value given = a.tensor("self"), self = b.cast(given, opmath(given.dtype()));  // halves too, unlike its kin
   expect_matrix(a, self, true);
   if (self.numel() == 0) return given;

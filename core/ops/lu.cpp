@@ -130,7 +130,7 @@ Value lu_solve(Builder& b, const Value& lu, const Value& pivots, const Value& y,
   return permuted(b, b.triangular_solve(lu, half, true, true, true, "ADJOINT"), perm, true);
 }
 
-OP("linalg_lu_factor_ex") {
+OP("linalg_lu_factor_ex", .own_order = true) {
   const Value x = a.tensor("A");
   expect_matrix(a, x, false);
   const Lu f = lu_factor(b, flat(b, x), a.flag("pivot"));
@@ -146,14 +146,14 @@ static Values unpacked(Builder& b, const Value& lu, const Value& perm, const Dim
   return {perm ? unflat(b, permutation_matrix(b, perm, lu.dtype()), batch) : b.zeros({lu.dtype(), {0}}),
           unflat(b, l, batch), unflat(b, u, batch)};
 }
-OP("linalg_lu") {
+OP("linalg_lu", .own_order = true) {
   const Value x = a.tensor("A");
   expect_matrix(a, x, false);
   const bool pivot = a.flag("pivot");
   const Lu f = lu_factor(b, flat(b, x), pivot);
   return unpacked(b, f.lu, pivot ? permutation(b, f.pivots, x.dim(-2)) : Value{}, batch_of(x));
 }
-OP("lu_unpack") {
+OP("lu_unpack", .own_order = true) {
   const Value lu = a.tensor("LU_data"), pivots = a.tensor("LU_pivots");
   expect_matrix(a, lu, false);
   const Dims batch = batch_of(lu);
@@ -167,7 +167,7 @@ OP("lu_unpack") {
   return a.flag("unpack_data") ? r : Values{r[0], none, none};
 }
 
-OP("linalg_lu_solve") {
+OP("linalg_lu_solve", .own_order = true) {
   const Value lu = a.tensor("LU"), pivots = a.tensor("pivots"), y = a.tensor("B");
   expect_matrix(a, lu, true), expect_matrix(a, y, false);
   const bool left = a.flag("left"), adjoint_a = a.flag("adjoint");
@@ -183,7 +183,7 @@ OP("linalg_lu_solve") {
                 batch);
 }
 
-OP("linalg_inv_ex") {
+OP("linalg_inv_ex", .own_order = true) {
   const Value x = a.tensor("A");
   expect_matrix(a, x, true);
   const Value m = flat(b, x);
@@ -193,7 +193,7 @@ OP("linalg_inv_ex") {
           b.reshape(f.info, batch_of(x))};
 }
 
-OP("_linalg_solve_ex") {
+OP("_linalg_solve_ex", .own_order = true) {
   const Value x = a.tensor("A"), y = a.tensor("B");
   expect_matrix(a, x, true);
   a.check(x.dtype() == y.dtype(), Code::dtype_mismatch,
@@ -216,7 +216,7 @@ OP("_linalg_solve_ex") {
           b.reshape(f.info, own)};
 }
 
-OP("_linalg_det") {
+OP("_linalg_det", .own_order = true) {
   const Value x = a.tensor("A");
   expect_matrix(a, x, true);
   const Value m = flat(b, x);
@@ -224,7 +224,7 @@ OP("_linalg_det") {
   const Value det = b.mul(b.reduce(Reduce::mul, diagonal(b, f.lu), {1}), parity(b, f.pivots, x.dtype()));
   return {b.reshape(det, batch_of(x)), b.reshape(f.lu, x.dims()), unflat(b, f.pivots, batch_of(x))};
 }
-OP("_linalg_slogdet") {
+OP("_linalg_slogdet", .own_order = true) {
   const Value x = a.tensor("A");
   expect_matrix(a, x, true);
   const Value m = flat(b, x);

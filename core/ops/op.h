@@ -54,6 +54,9 @@ struct Traits {
   bool graph_only = false;
   // What PyTorch asks of this op's out= tensors beyond a dtype that holds the result: kOwnDtype, kOwnMemory.
   int out = 0;
+  // Results keep an order in memory of their own whatever the operands' (LAPACK's lie column by column, FFT's by the
+  // dimensions that were transformed): the op's meta kernel is asked for it each time.
+  bool own_order = false;
 };
 constexpr int kOwnDtype = 1;   // exactly the result's dtype
 constexpr int kOwnMemory = 2;  // no memory shared with an input, not even all of it

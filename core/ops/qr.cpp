@@ -39,7 +39,7 @@ Qr qr(Builder& b, const Value& x, bool complete) {
   return {reflectors(b, f.a, f.tau, k), upper(b, b.slice_dim(f.a, 1, 0, k))};
 }
 
-OP("linalg_qr") {
+OP("linalg_qr", .own_order = true) {
   const Value x = a.tensor("A");
   expect_matrix(a, x, false);
   const std::string mode = a.text("mode");
@@ -57,7 +57,7 @@ OP("linalg_qr") {
   const Qr f = qr(b, flat(b, x), mode == "complete");
   return {unflat(b, f.q, batch), unflat(b, f.r, batch)};
 }
-OP("geqrf") {
+OP("geqrf", .own_order = true) {
   const Value x = a.tensor("self");
   expect_matrix(a, x, false);
   const Dims batch = batch_of(x);
@@ -66,13 +66,13 @@ OP("geqrf") {
   const Packed f = factor(b, m);
   return {unflat(b, f.a, batch), unflat(b, f.tau, batch)};
 }
-OP("linalg_householder_product") {
+OP("linalg_householder_product", .own_order = true) {
   const Value x = a.tensor("input"), tau = a.tensor("tau");
   expect_reflectors(a, x, tau);
   if (x.numel() == 0) return x;
   return b.reshape(reflectors(b, flat(b, x), flat_tau(b, x, tau), x.dim(-1)), x.dims());
 }
-OP("ormqr") {
+OP("ormqr", .own_order = true) {
   const Value x = a.tensor("self"), tau = a.tensor("input2"), y = a.tensor("input3");
   const bool left = a.flag("left");
   expect_matrix(a, x, false), expect_matrix(a, y, false);

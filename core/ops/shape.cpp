@@ -99,7 +99,7 @@ OP("roll") {
   }
   return x;
 }
-OP("rot90") {
+OP("rot90", .own_order = true) {
   const Value x = a.tensor("self");
   const Dims dims = a.ints("dims");
   a.check(dims.size() == 2, Code::bad_value, str("dims must have two entries, got ", text(dims)));

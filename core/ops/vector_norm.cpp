@@ -35,7 +35,7 @@ Value norm(Builder& b, Args& a, const char* order) {
 
 }  // namespace
 
-OP("linalg_vector_norm", Promote::none, "ord!") { return norm(b, a, "ord"); }
+OP("linalg_vector_norm", .marks = "ord!", .own_order = true) { return norm(b, a, "ord"); }
 OP("norm.Scalar norm.ScalarOpt_dim norm.ScalarOpt_dim_dtype norm.ScalarOpt_dtype", Promote::none, "p!") {
   return norm(b, a, "p");
 }
