@@ -173,18 +173,15 @@ Caps running_caps(const Platform& opened, const std::string& reported_name) {
   return opened.caps;
 }
 
-Caps restricted(Caps caps, const std::string& names) {
-  std::istringstream list(names);
-  for (std::string name; std::getline(list, name, ',');) {
+Caps restricted(Caps caps, const std::string& list) {
+  std::istringstream items(list);
+  for (std::string name; std::getline(items, name, ',');) {
     const auto p =
         std::find_if(registry().begin(), registry().end(), [&](const Platform& p) { return p.name == name; });
-    if (p == registry().end()) {
-      std::string known;
-      for (const Platform& other : registry()) known += (known.empty() ? "" : ", ") + other.name;
-      fail(Code::bad_setting, "TORCHPORT_EMULATE", str("must name platforms of ", known, ", got '", name, "'"));
-    }
-    for (bool Caps::* can : {&Caps::f64, &Caps::c128, &Caps::f8, &Caps::s64_dot, &Caps::donation})
-      caps.*can = caps.*can && p->caps.*can;
+    if (p == registry().end())
+      fail(Code::bad_setting, "TORCHPORT_EMULATE",
+           str("must be of ", names(), "several separated by commas, got '", name, "'"));
+    for (bool Caps::* can : {&Caps::f64, &Caps::s64_dot, &Caps::donation}) caps.*can = caps.*can && p->caps.*can;
   }
   return caps;
 }

@@ -67,9 +67,9 @@ Platform find(const std::string& name);
 // call itself by a registered name), else what the platform was opened with.
 Caps running_caps(const Platform& opened, const std::string& reported_name);
 
-// TORCHPORT_EMULATE: `caps`, less what the platforms of these names, separated by commas, cannot put into a program.
-// For programs that run here and are meant for there. Throws bad_setting.
-Caps restricted(Caps caps, const std::string& names);
+// TORCHPORT_EMULATE: `caps`, less what the platforms of this list of names cannot put into a program: f64, s64_dot,
+// donation. For programs that run here and are meant for there. Throws bad_setting.
+Caps restricted(Caps caps, const std::string& list);
 
 // Where "python:" plugins are looked for: the entries of sys.path. The Python layer gives them once, before choose().
 void set_search_path(std::vector<std::string>);

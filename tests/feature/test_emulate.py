@@ -37,8 +37,12 @@ print(len(cases), "equal")
 
 
 @pytest.mark.parametrize("emulated", ["", "tpu", "cuda,tpu"])
-def test_products_of_64_bit_integers_wrap_as_on_cpu(emulated):
-    assert python_ok(WIDE, TORCHPORT_DEVICE="tpu", TORCHPORT_EMULATE=emulated).strip() == "10 equal"
+def test_products_of_64_bit_integers_wrap_as_on_cpu(emulated, tmp_path):
+    settings = {"TORCHPORT_DEVICE": "tpu", "TORCHPORT_EMULATE": emulated, "TORCHPORT_DUMP": str(tmp_path)}
+    assert python_ok(WIDE, **settings).strip() == "10 equal"
+    programs = "".join(file.read_text(encoding="utf-8") for file in tmp_path.iterdir())
+    for op in ("stablehlo.dot_general", "stablehlo.convolution"):
+        assert (op in programs) == (not emulated), op
 
 
 def test_unknown_platform_is_refused():
